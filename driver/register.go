@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/fencelock/fencelock/driver/storeurl"
 )
 
 // OpenedStore is a store that was opened by a URL. It is a Store that has its own
@@ -106,11 +104,11 @@ var schemeForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 // unknownScheme names the import that registers a scheme. The scheme is shown only if it
 // looks like one: of a URL that was not written right it may be a password.
 func unknownScheme(scheme string) error {
-	if path := imports[strings.Replace(scheme, "valkey", "redis", 1)]; path != "" {
+	if path := imports[scheme]; path != "" {
 		return fmt.Errorf("fencelock: the store of %s:// is not linked into this program; add import _ %q", scheme, path)
 	}
 	if schemeForm.MatchString(scheme) {
-		if meant := storeurl.Closest(scheme, slices.Concat(Schemes(), slices.Sorted(maps.Keys(imports)))...); meant != "" {
+		if meant := Closest(scheme, slices.Concat(Schemes(), slices.Sorted(maps.Keys(imports)))...); meant != "" {
 			return fmt.Errorf("fencelock: unknown scheme %s:// in the store's URL; did you mean %s://?", scheme, meant)
 		}
 	}
@@ -124,26 +122,40 @@ func unknownScheme(scheme string) error {
 	return fmt.Errorf("fencelock: unknown scheme %s:// in the store's URL; %s", scheme, known)
 }
 
-// imports has the packages that register our schemes, for the error of a program that
-// does not import one. Where redis stands valkey may stand, too.
+// schemes has the schemes of our stores by the package that registers them, below store/. A
+// store registers its Variants, so that they are listed once.
+var schemes = []struct{ pkg, first, more string }{
+	{"memstore", "mem", ""},
+	{"redisstore", "redis", "rediss redis-sentinel rediss-sentinel redis-cluster rediss-cluster valkey valkeys valkey-sentinel valkeys-sentinel valkey-cluster valkeys-cluster"},
+	{"redisstore/redisquorum", "quorum", "quorums"},
+	{"redisstore/redissonstore", "redisson", "redissons redisson-sentinel redissons-sentinel redisson-cluster redissons-cluster"},
+	{"redisstore/setnxstore", "setnx", "setnxs setnx-sentinel setnxs-sentinel setnx-cluster setnxs-cluster"},
+	{"etcdstore", "etcd", "etcds"},
+	{"etcdstore/concurrencystore", "etcd-concurrency", "etcds-concurrency"},
+	{"zkstore", "zk", "zks"},
+	{"zkstore/curatorstore", "curator", "curators"},
+	{"sqlstore", "postgres", "postgresql"},
+	{"sqlstore", "mysql", "mariadb"},
+	{"memcachestore", "memcached", "memcacheds"},
+}
+
+// Variants returns the schemes of a store of this repository: the one for a plain connection to one
+// server, by which it is asked for, and then those with the same meaning, for TLS, for a cluster and so on.
+func Variants(scheme string) []string {
+	for _, s := range schemes {
+		if s.first == scheme {
+			return append([]string{scheme}, strings.Fields(s.more)...)
+		}
+	}
+	return nil
+}
+
+// imports has the package of each scheme, for the error of a program that does not import it.
 var imports = func() map[string]string {
-	const stores = "github.com/fencelock/fencelock/store/"
 	all := map[string]string{}
-	for path, schemes := range map[string]string{
-		"memstore":                   "mem",
-		"redisstore":                 "redis rediss redis-sentinel rediss-sentinel redis-cluster rediss-cluster",
-		"redisstore/redisquorum":     "quorum quorums",
-		"redisstore/redissonstore":   "redisson redissons redisson-sentinel redissons-sentinel redisson-cluster redissons-cluster",
-		"redisstore/setnxstore":      "setnx setnxs setnx-sentinel setnxs-sentinel setnx-cluster setnxs-cluster",
-		"etcdstore":                  "etcd etcds",
-		"etcdstore/concurrencystore": "etcd-concurrency etcds-concurrency",
-		"zkstore":                    "zk zks",
-		"zkstore/curatorstore":       "curator curators",
-		"sqlstore":                   "postgres postgresql mysql mariadb",
-		"memcachestore":              "memcached memcacheds",
-	} {
-		for s := range strings.FieldsSeq(schemes) {
-			all[s] = stores + path
+	for _, s := range schemes {
+		for _, scheme := range Variants(s.first) {
+			all[scheme] = "github.com/fencelock/fencelock/store/" + s.pkg
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,23 +63,15 @@ func TestUnknownSchemeNamesTheImport(t *testing.T) {
 // TestImportsRegisterTheirSchemes: the package that the error names to import exists and
 // registers the scheme.
 func TestImportsRegisterTheirSchemes(t *testing.T) {
-	for scheme, path := range imports {
-		files, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(path, "github.com/fencelock/fencelock/"), "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s: no package at %s: %v", scheme, path, err)
-			continue
-		}
-		registers := false
-		for _, file := range files {
+	for _, s := range schemes {
+		files, err := filepath.Glob(filepath.Join("..", "store", s.pkg, "*.go"))
+		must.OK(t, err)
+		if !slices.ContainsFunc(files, func(file string) bool {
 			text, err := os.ReadFile(file)
 			must.OK(t, err)
-			if strings.HasSuffix(file, "_test.go") || !strings.Contains(string(text), `"`+scheme+`"`) {
-				continue
-			}
-			registers = true
-		}
-		if !registers {
-			t.Errorf("%s: no file of %s has the scheme", scheme, path)
+			return !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), `driver.Variants("`+s.first+`")`)
+		}) {
+			t.Errorf("no file of %s registers the variants of %s", s.pkg, s.first)
 		}
 	}
 }

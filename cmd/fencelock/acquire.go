@@ -17,7 +17,7 @@ import (
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
 
@@ -237,7 +237,7 @@ func failEval(cmd *cobra.Command, args []string, out io.Writer, code int) {
 	case cmd == nil:
 		return
 	case !cmd.HasParent(): // the command was not found: was it to be acquire?
-		if !slices.ContainsFunc(args, func(arg string) bool { return storeurl.Closest(arg, commandNames(cmd)...) == "acquire" }) {
+		if !slices.ContainsFunc(args, func(arg string) bool { return driver.Closest(arg, commandNames(cmd)...) == "acquire" }) {
 			return
 		}
 	case cmd.Name() != "acquire" || cmd.Flags().Lookup("output").Value.String() == "json":

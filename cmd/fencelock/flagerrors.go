@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -65,7 +65,7 @@ func helpForMisspelledTopics(root *cobra.Command) {
 
 // didYouMean returns ` (did you mean "namespace"?)` with the closest known word, or "".
 func didYouMean(word string, known ...string) string {
-	if meant := storeurl.Closest(word, known...); meant != "" {
+	if meant := driver.Closest(word, known...); meant != "" {
 		return fmt.Sprintf(" (did you mean %q?)", meant)
 	}
 	return ""

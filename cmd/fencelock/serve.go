@@ -27,7 +27,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/spf13/cobra"
 )
 
@@ -141,7 +141,7 @@ func (f *serveFlags) tlsConfig() (*tls.Config, error) {
 	if f.cert == "" {
 		return nil, nil
 	}
-	pair, err := storeurl.NewKeyPair(f.cert, f.key)
+	pair, err := storekit.NewKeyPair(f.cert, f.key)
 	if err != nil {
 		return nil, withCode(exitUsage, err)
 	}

@@ -43,49 +43,48 @@ type opened struct {
 
 // storeKinds are in the order of help.
 var storeKinds = []*storeKind{{
-	schemes: []string{"curator", "curators"},
+	schemes: driver.Variants("curator"),
 	form:    "curator://[user:password@]host[:port][,host[:port]...][/path]",
 	note: "ZooKeeper, for locks that Apache Curator, zk.Lock or kazoo take at the same path;\n" +
 		"      recipe=readwrite or recipe=latch for other kinds; with curators over TLS",
 }, {
-	schemes: []string{"etcd", "etcds"},
+	schemes: driver.Variants("etcd"),
 	form:    "etcd://[user:password@]host[:port][,host[:port]...][/namespace]",
 	note:    "etcd 3.4 or later; name all members; with etcds over TLS",
 }, {
-	schemes: []string{"etcd-concurrency", "etcds-concurrency"},
+	schemes: driver.Variants("etcd-concurrency"),
 	form:    "etcd-concurrency://[user:password@]host[:port][,host[:port]...]",
 	note: "the locks of etcd's package concurrency and of etcdctl lock; prefix=TEXT begins\n" +
 		"      the keys; with etcds-concurrency over TLS",
 }, {
-	schemes: []string{"mem"},
+	schemes: driver.Variants("mem"),
 	form:    "mem://",
 	note:    "the memory of this process, for trying out: it does not exclude other processes",
 	grace:   true,
 }, {
-	schemes: []string{"memcached", "memcacheds"},
+	schemes: driver.Variants("memcached"),
 	form:    "memcached://host[:port]",
 	note:    "for efficiency only: no fencing tokens; with memcacheds over TLS",
 }, {
-	schemes: []string{"mysql", "mariadb"},
+	schemes: driver.Variants("mysql"),
 	form:    "mysql://[user[:password]@]host[:port]/database",
 	note: "MariaDB 10.6 or later, MySQL 8.0.21 or later; the namespace begins the names of the\n" +
 		"      tables; migrate=true creates them; over TLS with tls=true",
 	grace: true,
 }, {
-	schemes: []string{"postgres", "postgresql"},
+	schemes: driver.Variants("postgres"),
 	form:    "postgres://[user[:password]@]host[:port][,host[:port]...][/database]",
 	note: "PostgreSQL 13 or later; the namespace begins the names of the tables; migrate=true\n" +
 		"      creates them; over TLS with sslmode=verify-full",
 	grace: true,
 }, {
-	schemes: []string{"quorum", "quorums"},
+	schemes: driver.Variants("quorum"),
 	form:    "quorum://[user[:password]@]host[:port],host[:port],host[:port][,...][/database]",
 	note: "several independent Redis servers, a majority of which decides; write the same list\n" +
 		"      in every process; use it with grace=true; with quorums over TLS",
 	grace: true,
 }, {
-	schemes: []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster",
-		"valkey", "valkeys", "valkey-sentinel", "valkeys-sentinel", "valkey-cluster", "valkeys-cluster"},
+	schemes: driver.Variants("redis"),
 	form: `redis://[user[:password]@]host[:port][/database]
 redis-sentinel://host[:port][,host[:port]...]/master[/database]
 redis-cluster://host[:port][,host[:port]...]`,
@@ -93,19 +92,19 @@ redis-cluster://host[:port][,host[:port]...]`,
 		"      over TLS",
 	grace: true,
 }, {
-	schemes: []string{"redisson", "redissons", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
+	schemes: driver.Variants("redisson"),
 	form:    "redisson://[user[:password]@]host[:port][/database]",
 	note: "the locks of Java services on Redisson, for efficiency only; read_write=true for\n" +
 		"      RReadWriteLocks; also redisson-sentinel and redisson-cluster; with redissons\n" +
 		"      over TLS",
 }, {
-	schemes: []string{"setnx", "setnxs", "setnx-sentinel", "setnxs-sentinel", "setnx-cluster", "setnxs-cluster"},
+	schemes: driver.Variants("setnx"),
 	form:    "setnx://[user[:password]@]host[:port][,host[:port]...][/database]",
 	note: "the locks of redsync and others that SET a key with NX, for efficiency only;\n" +
 		"      several hosts are the servers of a Redlock; prefix=TEXT begins the keys; also\n" +
 		"      setnx-sentinel and setnx-cluster; with setnxs over TLS",
 }, {
-	schemes: []string{"zk", "zks"},
+	schemes: driver.Variants("zk"),
 	form:    "zk://[user:password@]host[:port][,host[:port]...][/root]",
 	note: "ZooKeeper 3.5 or later; name all servers; the namespace is the root node;\n" +
 		"      with zks over TLS",

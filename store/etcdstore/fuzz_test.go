@@ -11,24 +11,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// FuzzURL: whatever a URL looks like, reading it does not panic, and no error shows what
-// comes before its last @: that may be a password.
-func FuzzURL(f *testing.F) {
-	const secret = "hunter2"
-	f.Fuzz(func(t *testing.T, before, after, tail string) {
-		if strings.Contains(before+after+tail, "tls_") { // these name files to read
-			return
-		}
-		for _, scheme := range []string{"etcd", "etcds"} {
-			text := scheme + "://u:" + before + secret + after + "@h" + tail
-			err := func() error { _, err := parseURL(text, nil); return err }()
-			if err != nil && !strings.Contains(tail, secret) && strings.Contains(err.Error(), secret) {
-				t.Errorf("%q: the error shows the password: %v", text, err)
-			}
-		}
-	})
-}
-
 // FuzzEntries: keys and values of a lock that were edited by hand are errors or are used
 // without a panic. Each line is a key and a value.
 func FuzzEntries(f *testing.F) {

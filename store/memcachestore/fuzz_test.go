@@ -12,22 +12,6 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 )
 
-// FuzzURL: whatever a URL looks like, reading it does not panic, and no error shows what
-// comes before its last @: that may be a password.
-func FuzzURL(f *testing.F) {
-	const secret = "hunter2"
-	f.Fuzz(func(t *testing.T, before, after, tail string) {
-
-		for _, scheme := range []string{"memcached", "memcacheds"} {
-			text := scheme + "://u:" + before + secret + after + "@h" + tail
-			err := func() error { _, _, err := parseURL(text, nil); return err }()
-			if err != nil && !strings.Contains(tail, secret) && strings.Contains(err.Error(), secret) {
-				t.Errorf("%q: the error shows the password: %v", text, err)
-			}
-		}
-	})
-}
-
 // FuzzItems: what another program wrote under a key is an error or is used without a panic.
 func FuzzItems(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sessionText, lock string) {

@@ -4,27 +4,14 @@ package memcachestore
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"net"
-	"net/url"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
-const defaultPort = "11211"
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("memcached")...) }
 
-func init() { driver.Register(opener, "memcached", "memcacheds") }
-
-// opener is Open for driver.OpenStore. It refuses no server, so it has no use for the options.
-func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-	s, err := Open(ctx, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
+var form = storekit.Form{Package: "memcachestore", Scheme: "memcached", Port: "11211"}
 
 // Open connects to the server at a URL and returns a store on it. It sends
 // one request, so that a wrong address is reported at once.
@@ -38,6 +25,12 @@ func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.Opene
 //	namespace   Options.Namespace
 //	timeout     Options.Timeout, as 500ms or 2s
 //	idle        Options.Idle
+//
+// and, over TLS,
+//
+//	tls_ca             file with the certificates to trust, instead of the system's
+//	tls_cert, tls_key  files of the client's certificate
+//	tls_server_name    name to expect in the server's certificate, instead of the host
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	addr, o, err := parseURL(url, opts)
 	if err != nil {
@@ -66,35 +59,21 @@ func parseURL(text string, opts *Options) (string, *Options, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if storeurl.Misplaced(text) {
-		return "", nil, errors.New("memcachestore: the URL has an @ after the host; write %40 (it is not shown, it may hold a password)")
-	}
-	u, err := url.Parse(text)
-	if err != nil { // it quotes its input, which may hold a password
-		return "", nil, errors.New("memcachestore: the URL cannot be read; write memcached://host:port, and %25 for a % (it is not shown, it may hold a password)")
-	}
+	a, err := form.Parse(text)
 	switch {
-	case u.Scheme != "memcached" && u.Scheme != "memcacheds":
-		return "", nil, errors.New("memcachestore: the URL must begin with memcached:// or memcacheds://")
-	case u.User != nil:
-		return "", nil, errors.New("memcachestore: the URL has a user, and the text protocol of memcached has no users; restrict access by the network or by TLS")
-	case u.Hostname() == "" || u.Path != "" && u.Path != "/":
-		return "", nil, errors.New("memcachestore: write memcached://host:port, one host and no path; for several servers use package shard")
+	case err != nil:
+		return "", nil, err
+	case a.User != nil:
+		return "", nil, a.Errorf("the URL has a user, and the text protocol of memcached has no users; restrict access by the network or by TLS")
+	case len(a.Hosts) > 1 || a.Path != "":
+		return "", nil, a.Errorf("write memcached://host:port, one host and no path; for several servers use package shard")
 	}
-	port := u.Port()
-	if port == "" {
-		port = defaultPort
+	err = a.ReadParameters(storekit.Parameters{
+		"namespace": storekit.Option("Namespace", &o.Namespace, storekit.Text),
+		"timeout":   storekit.Option("Timeout", &o.Timeout, storekit.Duration), "idle": storekit.Option("Idle", &o.Idle, storekit.Number),
+	})
+	if a.Secure && o.Dial == nil {
+		o.Dial = a.Dialer(nil)
 	}
-	if u.Scheme == "memcacheds" && o.Dial == nil {
-		o.Dial = (&tls.Dialer{Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}).DialContext
-	}
-	return net.JoinHostPort(u.Hostname(), port), &o, o.setParameters(u.RawQuery)
-}
-
-// setParameters reads the parameters of a URL.
-func (o *Options) setParameters(query string) error {
-	return storeurl.Parameters{
-		"namespace": storeurl.Option("Namespace", &o.Namespace, storeurl.Text),
-		"timeout":   storeurl.Option("Timeout", &o.Timeout, storeurl.Duration), "idle": storeurl.Option("Idle", &o.Idle, storeurl.Number),
-	}.Read("memcachestore", query)
+	return a.Hosts[0], &o, err
 }

@@ -8,18 +8,10 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
-func init() {
-	driver.Register(func(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-		s, err := Open(ctx, url, nil)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}, "mem")
-}
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("mem")...) }
 
 // Open returns an empty store with the settings of a URL and of opts, which must not
 // contradict each other. It is there so that a program that takes any store by its URL can
@@ -39,8 +31,8 @@ func Open(_ context.Context, url string, opts *Options) (*Store, error) {
 		return nil, errors.New("memstore: the URL is mem://, with parameters after a ? (it is not shown, it may hold a password)")
 	}
 	namespace := ""
-	err := storeurl.Parameters{
-		"namespace": storeurl.Text(&namespace), "grace": storeurl.Option("Grace", &o.Grace, storeurl.Bool), "max_ttl": storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration),
+	err := storekit.Parameters{
+		"namespace": storekit.Text(&namespace), "grace": storekit.Option("Grace", &o.Grace, storekit.Bool), "max_ttl": storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration),
 	}.Read("memstore", query)
 	if err != nil {
 		return nil, err

@@ -5,20 +5,11 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/fencelock/fencelock/driver"
 )
 
-// schemes are written out, because a test of package driver reads them here. "valkey" may stand for
-// "redis" in each.
-var schemes = []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster"}
-
-func init() {
-	for _, scheme := range schemes {
-		driver.Register(opener, scheme, strings.Replace(scheme, "redis", "valkey", 1))
-	}
-}
+func init() { driver.Register(opener, driver.Variants("redis")...) }
 
 // opener is Open for driver.OpenStore. If the caller wants to read locks of servers on
 // which locks are unsafe it asks them whether these can be read. Some cannot, as a Sentinel.

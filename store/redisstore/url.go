@@ -5,7 +5,7 @@ package redisstore
 import (
 	"strings"
 
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 )
 
@@ -25,10 +25,10 @@ func parseURL(text string, opts *Options) (*target, error) {
 		t.options = *opts
 	}
 	o, f := &t.options, form
-	f.More = storeurl.Parameters{
-		"namespace": storeurl.Option("Namespace", &o.Namespace, storeurl.Text), "max_ttl": storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration),
-		"buckets": storeurl.Option("Buckets", &o.Buckets, storeurl.Number), "grace": storeurl.Option("Grace", &o.Grace, storeurl.Bool),
-		"accept": storeurl.Option("Accept", &o.Accept, storeurl.List),
+	f.More = storekit.Parameters{
+		"namespace": storekit.Option("Namespace", &o.Namespace, storekit.Text), "max_ttl": storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration),
+		"buckets": storekit.Option("Buckets", &o.Buckets, storekit.Number), "grace": storekit.Option("Grace", &o.Grace, storekit.Bool),
+		"accept": storekit.Option("Accept", &o.Accept, storekit.List),
 	}
 	if rest, ok := strings.CutPrefix(text, "valkey"); ok {
 		text = "redis" + rest

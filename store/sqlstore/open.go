@@ -5,22 +5,20 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -49,7 +47,8 @@ import (
 // MariaDB there are
 //
 //	tls           true, or preferred for a server that may have none
-//	tls_ca        file with the certificates to trust, instead of the system's
+//	tls_ca, tls_cert, tls_key, tls_server_name
+//	              files and name as redisstore.Open has them; each of them turns TLS on
 //	dial_timeout  how long connecting may take, 5s
 //
 // Its connections to MySQL and MariaDB commit each statement, use READ COMMITTED and wait a second
@@ -188,9 +187,6 @@ func connectCause(err error) error {
 
 // connect makes the handle for a URL, and returns the address in it. It does no I/O.
 func connect(rawURL string) (*sql.DB, string, error) {
-	if storeurl.Misplaced(rawURL) {
-		return nil, "", errMisplaced
-	}
 	scheme, _, _ := strings.Cut(rawURL, "://")
 	switch scheme {
 	case "postgres", "postgresql":
@@ -242,41 +238,33 @@ func (c settled) Connect(ctx context.Context) (sqldriver.Conn, error) {
 
 // mysqlConfig reads a mysql:// URL.
 func mysqlConfig(rawURL string) (*mysql.Config, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil { // its text quotes the URL
-		return nil, errors.New("sqlstore: the mysql URL cannot be read (it is not shown, it may hold a password); write mysql://user:password@host:3306/database and escape special characters with %")
+	_, rest, _ := strings.Cut(rawURL, "://")
+	a, err := storekit.Form{Package: "sqlstore", Scheme: "mysql", Port: "3306"}.Parse("mysql://" + rest)
+	if err != nil {
+		return nil, err
 	}
 	c := mysql.NewConfig()
-	c.Net, c.DBName, c.Timeout = "tcp", strings.Trim(u.Path, "/"), 5*time.Second
-	c.User = u.User.Username()
-	c.Passwd, _ = u.User.Password()
-	port := u.Port()
-	if port == "" {
-		port = "3306"
-	}
-	if u.Hostname() == "" || c.DBName == "" {
+	c.Net, c.Addr, c.Timeout, c.User = "tcp", a.Hosts[0], 5*time.Second, a.User.Username()
+	c.Passwd, _ = a.User.Password()
+	if c.DBName, err = url.PathUnescape(strings.Trim(a.Path, "/")); err != nil || c.DBName == "" || len(a.Hosts) > 1 {
 		return nil, errors.New("sqlstore: a mysql URL names a host and a database, as in mysql://locks@db.example.com:3306/app")
 	}
-	c.Addr = net.JoinHostPort(u.Hostname(), port)
-	var mode, ca string
-	known := ours(&Options{}, new(bool)) // they were taken out before
-	known["tls"], known["tls_ca"], known["dial_timeout"] = storeurl.Text(&mode), storeurl.Text(&ca), storeurl.Duration(&c.Timeout)
-	if err := known.Read("sqlstore", u.RawQuery); err != nil {
+	var mode string
+	var files storekit.TLSFiles
+	known := files.Parameters()
+	maps.Copy(known, ours(&Options{}, new(bool))) // they were taken out before
+	known["tls"], known["dial_timeout"] = storekit.Text(&mode), storekit.Duration(&c.Timeout)
+	if err := known.Read("sqlstore", a.Query); err != nil {
 		return nil, err
 	}
 	if mode != "" && mode != "true" && mode != "preferred" {
 		return nil, errors.New("sqlstore: the parameter tls in the URL takes true or preferred")
 	}
 	c.TLSConfig = mode
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, fmt.Errorf("sqlstore: tls_ca: %w", err)
-		}
-		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool(), ServerName: u.Hostname()}
-		if !c.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("sqlstore: tls_ca: %s holds no certificate in PEM form", ca)
-		}
+	if files != (storekit.TLSFiles{}) {
+		host, _, _ := net.SplitHostPort(c.Addr)
+		files.ServerName = cmp.Or(files.ServerName, host)
+		c.TLS, err = files.Config("sqlstore")
 	}
-	return c, nil
+	return c, err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
 // DefaultMaxTTL is the default of Options.MaxTTL without Options.Grace.
@@ -92,7 +92,7 @@ func (o *Options) filled() (Options, error) {
 	if f.Dialect > MySQL {
 		return f, fmt.Errorf("sqlstore: Options.Dialect %d: there are Auto, PostgreSQL and MySQL", f.Dialect)
 	}
-	if err := storeurl.Accepts(f.Accept, codes); err != nil {
+	if err := storekit.Accepts(f.Accept, codes); err != nil {
 		return f, fmt.Errorf("sqlstore: %w", err)
 	}
 	return f, nil

@@ -4,14 +4,16 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
-func init() { driver.Register(opener, "postgres", "postgresql", "mysql", "mariadb") }
+func init() {
+	driver.Register(opener, append(driver.Variants("postgres"), driver.Variants("mysql")...)...)
+}
 
 // opener is Open for driver.OpenStore. A caller that wants to read locks of a database on which they are
 // unsafe, or to see which tables are to be created, is let in; a session is refused then.
@@ -35,15 +37,12 @@ func opener(ctx context.Context, url string, opts driver.OpenOptions) (driver.Op
 	return s, nil
 }
 
-// errMisplaced is for a URL of which the password is not known.
-var errMisplaced = errors.New("sqlstore: the URL has an @ after the host; in a password write %2F for /, %3F for ? and %23 for #, elsewhere %40 for @")
-
 // ours are the parameters of a URL that the store reads. The rest is the driver's.
-func ours(o *Options, migrate *bool) storeurl.Parameters {
-	return storeurl.Parameters{
-		"namespace": storeurl.Option("Prefix", &o.Prefix, prefix), "grace": storeurl.Option("Grace", &o.Grace, storeurl.Bool),
-		"max_ttl": storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration), "accept": storeurl.Option("Accept", &o.Accept, storeurl.List),
-		"migrate": storeurl.Bool(migrate),
+func ours(o *Options, migrate *bool) storekit.Parameters {
+	return storekit.Parameters{
+		"namespace": storekit.Option("Prefix", &o.Prefix, prefix), "grace": storekit.Option("Grace", &o.Grace, storekit.Bool),
+		"max_ttl": storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration), "accept": storekit.Option("Accept", &o.Accept, storekit.List),
+		"migrate": storekit.Bool(migrate),
 	}
 }
 
@@ -59,8 +58,8 @@ func prefix(to *string) func(string) error {
 
 // readURL takes our parameters out of a URL and adds them to the options. It does no I/O.
 func readURL(rawURL string, opts *Options) (rest string, o Options, migrate bool, err error) {
-	if storeurl.Misplaced(rawURL) {
-		return "", o, false, errMisplaced
+	if storekit.Misplaced(rawURL) {
+		return "", o, false, fmt.Errorf("sqlstore: %w", storekit.ErrMisplaced)
 	}
 	if opts != nil {
 		o = *opts

@@ -42,8 +42,8 @@ func TestTLS(t *testing.T) {
 		"zks://" + secure + settings + pair:    "certificate signed by unknown authority",
 		"zks://" + secure + settings + ca:      "certificate",
 		"zk://" + secure + settings:            "use zks:// for a port with TLS",
-		"zks://" + plain + settings + ca:       "use zk:// for a port without TLS",
-		"zk://" + secure + settings + ca:       "write zks with an s",
+		"zks://" + plain + settings + ca:       "write zk:// instead of zks://",
+		"zk://" + secure + settings + ca:       "write zks instead of zk",
 		"zks://" + secure + "?tls_ca=/nowhere": "tls_ca",
 	} {
 		bounded, end := context.WithTimeout(ctx, 3*time.Second)

@@ -6,22 +6,11 @@ import (
 	"context"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
 )
 
-func init() { driver.Register(opener, "zk", "zks") }
-
-var urls = treestore.URL{Package: "zkstore", Scheme: "zk", Example: "zk://host1:2181,host2:2181,host3:2181/fencelock"}
-
-// opener is Open for driver.OpenStore. It refuses no server, so it has no use for the options.
-func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-	s, err := Open(ctx, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("zk")...) }
 
 // Open connects to the ensemble at a URL and returns a store on it. It asks once, so
 // that a wrong address is reported now. Errors never show a password.
@@ -54,9 +43,9 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 
 func parseURL(url string, opts *Options) ([]string, treestore.Options, error) {
 	o := opts.tree()
-	servers, namespace, err := urls.Parse(url, &o, nil)
+	servers, namespace, err := treestore.ParseURL("zkstore", "zk", url, &o, nil)
 	if err == nil && namespace != "" {
-		err = storeurl.Part(urls.Package, "namespace", "Root", &o.Root, namespace)
+		err = storekit.Part("zkstore", "namespace", "Root", &o.Root, namespace)
 	}
 	return servers, o, err
 }

@@ -102,11 +102,11 @@ var importRules = []importRule{{
 	func(p place) bool { return p.core() && p.dir == "." },
 	func(_ place, imp string) bool { return imp == "net" || strings.HasPrefix(imp, "net/") },
 }, {
-	"driver is the bottom: it imports nothing of ours but how enumerations print and URLs are read, so that a store author needs nothing else",
+	"driver is the bottom: it imports nothing of ours but how enumerations print, so that a store author needs nothing else",
 	func(p place) bool { return p.dir == "driver" && !p.test },
 	func(p place, imp string) bool {
 		dir, ours := p.ours(imp)
-		return ours && dir != "internal/enum" && dir != "driver/storeurl"
+		return ours && dir != "internal/enum"
 	},
 }, {
 	"what is below the portable types must not import them; use driver",

@@ -9,20 +9,11 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/etcdstore"
 )
 
-func init() { driver.Register(opener, "etcd-concurrency", "etcds-concurrency") }
-
-// opener is Open for driver.OpenStore.
-func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-	s, err := Open(ctx, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("etcd-concurrency")...) }
 
 // Open connects to the cluster at a URL and returns a store that owns its client: Store.Close closes it. The URL is that of
 // etcdstore.Open with another scheme, etcd-concurrency or etcds-concurrency, and two more parameters:
@@ -40,11 +31,11 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, errors.New("concurrencystore: the URL must begin with etcd-concurrency:// or etcds-concurrency:// (it is not shown, it may hold a password)")
 	}
 	o := opts.copied()
-	rest, err := storeurl.Parameters{
-		"prefix":       storeurl.Option("Prefix", &o.Prefix, storeurl.Text),
-		"fenced_peers": storeurl.Option("FencedPeers", &o.FencedPeers, storeurl.Bool),
-		"namespace":    storeurl.Option("Namespace", &o.Namespace, storeurl.Text),
-		"max_ttl":      storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration),
+	rest, err := storekit.Parameters{
+		"prefix":       storekit.Option("Prefix", &o.Prefix, storekit.Text),
+		"fenced_peers": storekit.Option("FencedPeers", &o.FencedPeers, storekit.Bool),
+		"namespace":    storekit.Option("Namespace", &o.Namespace, storekit.Text),
+		"max_ttl":      storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration),
 	}.Split("concurrencystore", rest)
 	if err != nil {
 		return nil, err

@@ -5,16 +5,14 @@ package redisquorum
 import (
 	"context"
 	"errors"
-	"net"
-	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/quorum"
 	"github.com/fencelock/fencelock/store/redisstore"
 )
 
-func init() { driver.Register(opener, "quorum", "quorums") }
+func init() { driver.Register(opener, driver.Variants("quorum")...) }
 
 // Options are the settings that a URL cannot have; nil stands for the defaults.
 type Options struct {
@@ -104,31 +102,20 @@ func (s *Store) closeNodes() error {
 type node struct{ name, url string }
 
 // nodeURLs makes a URL for each server.
-func nodeURLs(text string) ([]node, error) {
-	scheme, rest, _ := strings.Cut(text, "://")
-	single := map[string]string{"quorum": "redis", "quorums": "rediss"}[scheme]
-	if single == "" {
-		return nil, errors.New("redisquorum: the URL must begin with quorum:// or quorums:// (it is not shown, it may hold a password)")
+func nodeURLs(text string) (nodes []node, err error) {
+	a, err := storekit.Form{Package: "redisquorum", Scheme: "quorum", Port: "6379"}.Parse(text)
+	if err != nil {
+		return nil, err
 	}
-	if storeurl.Misplaced(text) {
-		return nil, errors.New("redisquorum: the URL has an @ after a / or a ?; in a password write %2F and %3F for these, and %40 for an @")
+	begin, end := "redis://", "/"+a.Path+"?"+a.Query
+	if a.Secure {
+		begin = "rediss://"
 	}
-	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
-	user, hosts := "", authority
-	if at := strings.LastIndex(authority, "@"); at >= 0 {
-		user, hosts = authority[:at+1], authority[at+1:]
+	if a.User != nil {
+		begin += a.User.String() + "@"
 	}
-	var nodes []node
-	for host := range strings.SplitSeq(hosts, ",") {
-		if host == "" {
-			return nil, errors.New("redisquorum: a host is missing in the URL; write quorum://host1:6379,host2:6379,host3:6379")
-		}
-		name := host
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			name = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
-		}
-		nodes = append(nodes, node{name, single + "://" + user + host + "/" + path + "?" + query})
+	for _, host := range a.Hosts {
+		nodes = append(nodes, node{host, begin + host + end})
 	}
 	return nodes, nil
 }

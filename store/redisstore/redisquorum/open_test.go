@@ -19,7 +19,7 @@ import (
 func TestEveryServerHasItsURL(t *testing.T) {
 	nodes, err := nodeURLs("quorums://ann:s%40x@a,b:7000,[::1]:7001/2?grace=true")
 	want := []node{
-		{"a:6379", "rediss://ann:s%40x@a/2?grace=true"},
+		{"a:6379", "rediss://ann:s%40x@a:6379/2?grace=true"},
 		{"b:7000", "rediss://ann:s%40x@b:7000/2?grace=true"},
 		{"[::1]:7001", "rediss://ann:s%40x@[::1]:7001/2?grace=true"},
 	}

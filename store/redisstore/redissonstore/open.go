@@ -7,22 +7,14 @@ import (
 	"errors"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 )
 
 // form is what URLs look like.
 var form = goredis.Form{Package: "redissonstore", Scheme: "redisson"}
 
-func init() {
-	driver.Register(func(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-		s, err := Open(ctx, url, nil)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}, "redisson", "redissons", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster")
-}
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("redisson")...) }
 
 // Open connects to the servers of a URL and returns a store that owns its client: Store.Close
 // closes it. Open returns an error if no server answers, and never shows a password.
@@ -47,9 +39,9 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	f := form
 	var prefix string
-	f.More = storeurl.Parameters{
-		"prefix":     storeurl.Text(&prefix),
-		"read_write": storeurl.Option("ReadWrite", &o.ReadWrite, storeurl.Bool), "no_tokens": storeurl.Option("NoTokens", &o.NoTokens, storeurl.Bool),
+	f.More = storekit.Parameters{
+		"prefix":     storekit.Text(&prefix),
+		"read_write": storekit.Option("ReadWrite", &o.ReadWrite, storekit.Bool), "no_tokens": storekit.Option("NoTokens", &o.NoTokens, storekit.Bool),
 	}
 	t, err := goredis.Parse(url, f)
 	if err != nil {

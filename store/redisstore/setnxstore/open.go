@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/redis/go-redis/v9"
 )
@@ -16,15 +16,7 @@ import (
 // form is what URLs look like. Several hosts are those of NewRedlock.
 var form = goredis.Form{Package: "setnxstore", Scheme: "setnx", Several: true}
 
-func init() {
-	driver.Register(func(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-		s, err := Open(ctx, url, nil)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}, "setnx", "setnxs", "setnx-sentinel", "setnxs-sentinel", "setnx-cluster", "setnxs-cluster")
-}
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("setnx")...) }
 
 // Open connects to the servers of a URL and returns a store that owns its clients: Store.Close
 // closes them. Open never shows a password.
@@ -55,12 +47,12 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		}
 	}
 	f := form
-	f.More = storeurl.Parameters{"prefix": storeurl.Option("Key", &o.Key, before), "channel": storeurl.Option("Channel", &o.Channel, storeurl.Text)}
+	f.More = storekit.Parameters{"prefix": storekit.Option("Key", &o.Key, before), "channel": storekit.Option("Channel", &o.Channel, storekit.Text)}
 	t, err := goredis.Parse(url, f)
 	if err != nil {
 		return nil, err
 	}
-	several := t.Kind == "" && len(t.Addrs) > 1
+	several := t.Kind == "" && len(t.Hosts) > 1
 	switch {
 	case strings.Contains(prefix, "%"):
 		return nil, errors.New("setnxstore: the parameter prefix in the URL has a %; use a prefix without one")
@@ -70,7 +62,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	var clients []redis.UniversalClient
 	var s *Store
 	if several {
-		for _, addr := range t.Addrs {
+		for _, addr := range t.Hosts {
 			clients = append(clients, t.ClientOf(addr))
 		}
 		s, err = NewRedlock(clients, &o)

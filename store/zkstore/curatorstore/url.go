@@ -8,22 +8,11 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
 )
 
-func init() { driver.Register(opener, "curator", "curators") }
-
-var urls = treestore.URL{Package: "curatorstore", Scheme: "curator", Example: "curator://host1:2181,host2:2181,host3:2181/locks"}
-
-// opener is Open for driver.OpenStore. It refuses no server, so it has no use for the options.
-func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
-	s, err := Open(ctx, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
+func init() { driver.Register(storekit.Opener(Open), driver.Variants("curator")...) }
 
 // Open connects to the ensemble at a URL and returns a store on it. It asks once, so that a wrong
 // address is reported now. Errors never show a password.
@@ -63,20 +52,20 @@ func parseURL(url string, opts *Options) ([]string, *Options, error) {
 		o = *opts
 	}
 	var kind, sessions string
-	more := storeurl.Parameters{
-		"recipe": storeurl.Text(&kind), "sessions": storeurl.Text(&sessions),
-		"persistent_parents": storeurl.Option("PersistentParents", &o.PersistentParents, storeurl.Bool),
-		"revoke":             storeurl.Option("Revoke", &o.Revoke, storeurl.Bool),
-		"fenced_peers":       storeurl.Option("FencedPeers", &o.FencedPeers, storeurl.Bool),
+	more := storekit.Parameters{
+		"recipe": storekit.Text(&kind), "sessions": storekit.Text(&sessions),
+		"persistent_parents": storekit.Option("PersistentParents", &o.PersistentParents, storekit.Bool),
+		"revoke":             storekit.Option("Revoke", &o.Revoke, storekit.Bool),
+		"fenced_peers":       storekit.Option("FencedPeers", &o.FencedPeers, storekit.Bool),
 	}
 	t := treestore.Options{TickTime: o.TickTime, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Auth: o.Auth, Dial: o.Dial}
-	servers, namespace, err := urls.Parse(url, &t, more)
+	servers, namespace, err := treestore.ParseURL("curatorstore", "curator", url, &t, more)
 	o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial = t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial
 	if err == nil && namespace != "" {
-		err = storeurl.Part(urls.Package, "namespace", "Root", &o.Root, namespace)
+		err = storekit.Part("curatorstore", "namespace", "Root", &o.Root, namespace)
 	}
 	if err == nil && sessions != "" {
-		err = storeurl.Part(urls.Package, "parameter sessions", "Sessions", &o.Sessions, "/"+sessions)
+		err = storekit.Part("curatorstore", "parameter sessions", "Sessions", &o.Sessions, "/"+sessions)
 	}
 	if err == nil && kind != "" {
 		err = o.setRecipe(kind)
@@ -90,5 +79,5 @@ func (o *Options) setRecipe(name string) error {
 	if i < 0 {
 		return errors.New("curatorstore: the parameter recipe in the URL takes mutex, readwrite or latch")
 	}
-	return storeurl.Part(urls.Package, "parameter recipe", "Recipe", &o.Recipe, Recipe(i))
+	return storekit.Part("curatorstore", "parameter recipe", "Recipe", &o.Recipe, Recipe(i))
 }

@@ -35,11 +35,11 @@ func (t *Target) hint(ctx context.Context, err error) error {
 	case rediscmd.NoConnection(err):
 		return err
 	case t.TLS == nil && cut:
-		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write %ss:// instead of %[2]s://: %[3]w", driver.ErrUnavailable, t.Form.Scheme, unsent(err))
+		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write %ss:// instead of %[2]s://: %[3]w", driver.ErrUnavailable, t.Scheme, unsent(err))
 	case t.TLS != nil && (cut || errors.As(err, &record) || errors.Is(err, context.DeadlineExceeded)):
-		return fmt.Errorf("%w: no answer over TLS; if the server does not use TLS, write %s:// instead of %[2]ss://: %[3]w", driver.ErrUnavailable, t.Form.Scheme, unsent(err))
+		return fmt.Errorf("%w: no answer over TLS; if the server does not use TLS, write %s:// instead of %[2]ss://: %[3]w", driver.ErrUnavailable, t.Scheme, unsent(err))
 	case t.Kind == "cluster" && strings.Contains(err.Error(), "cluster support disabled"):
-		return fmt.Errorf("%w; the server is not part of a cluster: write %s://", err, t.Form.Scheme)
+		return fmt.Errorf("%w; the server is not part of a cluster: write %s://", err, t.Scheme)
 	case errors.Is(err, driver.ErrUnknown):
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, unsent(err))
 	}
@@ -60,12 +60,12 @@ func unsent(err error) error {
 // refuses returns the error of a port at which no server listens. The client goes on
 // dialing such a port until the time is over, and then reports only that.
 func (t *Target) refuses() error {
-	conn, err := net.DialTimeout("tcp", t.Addrs[0], 100*time.Millisecond)
+	conn, err := net.DialTimeout("tcp", t.Hosts[0], 100*time.Millisecond)
 	if err == nil {
 		_ = conn.Close()
 		return nil
 	}
-	if len(t.Addrs) > 1 || !errors.Is(err, syscall.ECONNREFUSED) {
+	if len(t.Hosts) > 1 || !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
 	}
 	return err
@@ -75,7 +75,7 @@ func (t *Target) refuses() error {
 func (t *Target) masters(ctx context.Context) string {
 	text := fmt.Sprintf("the sentinels know no master %q", t.Master)
 	var names []string
-	for _, addr := range t.Addrs {
+	for _, addr := range t.Hosts {
 		found, err := rediscmd.Within(ctx, func() ([]any, error) {
 			c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: t.Sentinel.User, Password: t.Sentinel.Pass,
 				TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read, ContextTimeoutEnabled: true})

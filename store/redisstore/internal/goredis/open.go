@@ -32,25 +32,25 @@ func (t *Target) Client() redis.UniversalClient {
 	switch t.Kind {
 	case "sentinel":
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: t.Master, SentinelAddrs: t.Addrs, Username: t.User, Password: t.Pass, DB: t.DB,
+			MasterName: t.Master, SentinelAddrs: t.Hosts, Username: t.User.Username(), Password: t.Pass, DB: t.DB,
 			SentinelUsername: t.Sentinel.User, SentinelPassword: t.Sentinel.Pass,
 			ClientName: t.ClientName, TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read,
 			PoolSize: t.PoolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true,
 		})
 	case "cluster":
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: t.Addrs, Username: t.User, Password: t.Pass,
+			Addrs: t.Hosts, Username: t.User.Username(), Password: t.Pass,
 			ClientName: t.ClientName, TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read,
 			PoolSize: t.PoolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
 		})
 	}
-	return t.ClientOf(t.Addrs[0])
+	return t.ClientOf(t.Hosts[0])
 }
 
 // ClientOf is Client for one of several servers.
 func (t *Target) ClientOf(addr string) redis.UniversalClient {
 	return redis.NewClient(&redis.Options{
-		Addr: addr, Username: t.User, Password: t.Pass, DB: t.DB,
+		Addr: addr, Username: t.User.Username(), Password: t.Pass, DB: t.DB,
 		ClientName: t.ClientName, TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read,
 		PoolSize: t.PoolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
 	})
@@ -79,5 +79,5 @@ func (t *Target) Connect(ctx context.Context) (redis.UniversalClient, error) {
 
 // Silent is the error of servers that do not answer, with what is probably wrong with the URL.
 func (t *Target) Silent(ctx context.Context, err error) error {
-	return t.errorf("open %s: %w", strings.Join(t.Addrs, ","), driver.Inner(t.hint(ctx, err)))
+	return t.Errorf("open %s: %w", strings.Join(t.Hosts, ","), driver.Inner(t.hint(ctx, err)))
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -105,7 +105,7 @@ func New(client rediscmd.Client, opts *Options, closeClient func() error) (*Stor
 	if strings.ContainsAny(s.opts.Namespace, "{}") {
 		return nil, fmt.Errorf("redisstore: the namespace %q has a brace, which decides where a cluster keeps a key; use another character", s.opts.Namespace)
 	}
-	if err := storeurl.Accepts(s.opts.Accept, codes); err != nil {
+	if err := storekit.Accepts(s.opts.Accept, codes); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
 	s.start.reported = map[string]bool{}

@@ -5,7 +5,6 @@ package rediscmd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
 // passing are the codes of a server that did nothing and may do it a moment later.
@@ -77,26 +77,13 @@ func UnknownCommand(err error) bool {
 	return err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command '")
 }
 
-// certHint returns what to change after the server's certificate was rejected.
-func certHint(err error) string {
-	var otherName x509.HostnameError
-	var unknownCA x509.UnknownAuthorityError
-	switch {
-	case errors.As(err, &otherName):
-		return "the server's certificate is for another name; give that name by tls_server_name=NAME in the URL (in Go: TLSConfig.ServerName of the client)"
-	case errors.As(err, &unknownCA):
-		return "the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL (in Go: TLSConfig.RootCAs of the client)"
-	}
-	return "the server's certificate is not valid" // it has expired, for example
-}
-
 // Failed wraps an error of the way to the server and back. Without a connection
 // nothing was sent; otherwise the outcome is unknown.
 func Failed(ctx context.Context, err error) error {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &cert):
-		return fmt.Errorf("redisstore: %w: %s: %w", driver.ErrUnavailable, certHint(err), err)
+		return fmt.Errorf("redisstore: %w: %s: %w", driver.ErrUnavailable, storekit.CertificateHint(err), err)
 	case NoConnection(err):
 		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, driver.Inner(err))
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):

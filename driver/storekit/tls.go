@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storeurl
+package storekit
 
 import (
 	"crypto/tls"
@@ -12,29 +12,36 @@ import (
 	"time"
 )
 
-// TLS reads the files that the parameters tls_ca, tls_cert and tls_key name. Without a CA
-// the system's count. Errors begin with the package of the store.
+// TLSFiles are the parameters tls_ca, tls_cert, tls_key and tls_server_name of a URL.
+type TLSFiles struct{ CA, Cert, Key, ServerName string }
+
+// Parameters returns what reads them.
+func (f *TLSFiles) Parameters() Parameters {
+	return Parameters{"tls_ca": Text(&f.CA), "tls_cert": Text(&f.Cert), "tls_key": Text(&f.Key), "tls_server_name": Text(&f.ServerName)}
+}
+
+// Config reads the files. Without a CA the system's count. Errors begin with the package of the store.
 //
 // The certificate and its key are read again when they were replaced, so that a process outlives them. The CA is not: a
 // tls.Config has one set for good, and to verify by hand needs the name of the server, which
 // not every client library passes on. Let tls_ca have the next CA beside the last before servers change.
-func TLS(pkg, ca, cert, key, serverName string) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName}
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
+func (f TLSFiles) Config(pkg string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
 		if err != nil {
 			return nil, fmt.Errorf("%s: tls_ca: %w", pkg, err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: tls_ca: %s holds no certificate in PEM form", pkg, ca)
+			return nil, fmt.Errorf("%s: tls_ca: %s holds no certificate in PEM form", pkg, f.CA)
 		}
 	}
-	if (cert == "") != (key == "") {
+	if (f.Cert == "") != (f.Key == "") {
 		return nil, errors.New(pkg + ": tls_cert and tls_key go together")
 	}
-	if cert != "" {
-		pair, err := NewKeyPair(cert, key)
+	if f.Cert != "" {
+		pair, err := NewKeyPair(f.Cert, f.Key)
 		if err != nil {
 			return nil, fmt.Errorf("%s: tls_cert and tls_key: %w", pkg, err)
 		}

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storeurl_test
+package driver
 
-import (
-	"testing"
-
-	"github.com/fencelock/fencelock/driver/storeurl"
-)
+import "testing"
 
 func TestClosest(t *testing.T) {
 	known := []string{"namespace", "grace", "max_ttl", "ls", "inspect", "redis"}
@@ -14,7 +10,7 @@ func TestClosest(t *testing.T) {
 		"namspace": "namespace", "namesapce": "namespace", "reddis": "redis", "lss": "ls", "maxttl": "max_ttl", "mxttl": "max_ttl", "ttl": "", "name": "namespace", "ce": "",
 		"pool_size": "", "": "", "x": "", "redis": "redis", "inspekt": "inspect",
 	} {
-		if got := storeurl.Closest(word, known...); got != want {
+		if got := Closest(word, known...); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)
 		}
 	}

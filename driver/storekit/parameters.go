@@ -1,25 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storeurl parses the parameters of a store's URL. It is for authors of stores: a
-// parameter that several stores have (see Common) is written and rejected in the same way
-// everywhere, and no error shows a secret.
-//
-//	o := *opts // the caller's
-//	err := storeurl.Parameters{
-//		"namespace":    storeurl.Option("Namespace", &o.Namespace, storeurl.Text),
-//		"max_ttl":      storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration),
-//		"dial_timeout": storeurl.Duration(&dialTimeout),
-//	}.Read("yourstore", query)
-//
-// # A setting in the URL and in Options
-//
-// Neither wins. A setting that a caller has in Options and in the URL must have the same
-// value in both; if the values differ, Open returns an error that names both places. An
-// ignored setting would be found later, when the store of a namespace rejects the client or,
-// worse, when two processes use different locks. A field of Options with its zero value is
-// not set, so grace=true in the URL may stand beside Options{Grace: false}. Option
-// and Part implement the rule.
-package storeurl
+package storekit
 
 import (
 	"errors"
@@ -30,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 // Common are the parameters that mean the same in every store that has them.
@@ -149,19 +132,11 @@ func (p Parameters) Meant(name string) string {
 	if !named(name) {
 		return ""
 	}
-	return Closest(name, slices.Sorted(maps.Keys(p))...)
+	return driver.Closest(name, slices.Sorted(maps.Keys(p))...)
 }
 
 // named reports whether a text looks like the name of a parameter, so that an error may
 // show it. Other texts may be a part of a password.
 func named(text string) bool {
 	return len(text) <= 24 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz_") == ""
-}
-
-// Misplaced reports whether a URL has an @ after the host. The password then holds a
-// character that ends it, and what looks like a path or a parameter may be a part of it.
-func Misplaced(text string) bool {
-	_, rest, _ := strings.Cut(text, "://")
-	i := strings.IndexAny(rest, "/?#")
-	return i >= 0 && strings.Contains(rest[i:], "@")
 }

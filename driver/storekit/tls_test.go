@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storeurl_test
+package storekit_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
@@ -43,7 +43,7 @@ func TestReplacedCertificateIsUsed(t *testing.T) {
 	firstCert, firstKey, first := made()
 	replace(cert, firstCert)
 	replace(key, firstKey)
-	config, err := storeurl.TLS("x", "", cert, key, "")
+	config, err := storekit.TLSFiles{Cert: cert, Key: key}.Config("x")
 	must.OK(t, err)
 	used := func(want []byte, when string) {
 		t.Helper()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storeurl_test
+package storekit_test
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
 type settings struct {
@@ -19,10 +19,10 @@ type settings struct {
 	accept    []string
 }
 
-func (s *settings) parameters() storeurl.Parameters {
-	return storeurl.Parameters{
-		"namespace": storeurl.Text(&s.namespace), "max_ttl": storeurl.Duration(&s.maxTTL), "buckets": storeurl.Number(&s.buckets),
-		"grace": storeurl.Bool(&s.grace), "accept": storeurl.List(&s.accept),
+func (s *settings) parameters() storekit.Parameters {
+	return storekit.Parameters{
+		"namespace": storekit.Text(&s.namespace), "max_ttl": storekit.Duration(&s.maxTTL), "buckets": storekit.Number(&s.buckets),
+		"grace": storekit.Bool(&s.grace), "accept": storekit.List(&s.accept),
 	}
 }
 
@@ -69,14 +69,14 @@ func TestWrongParameterIsNamed(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", query, err, want)
 		}
 	}
-	if err := (storeurl.Parameters{}).Read("x", "namspace=1"); err == nil {
+	if err := (storekit.Parameters{}).Read("x", "namspace=1"); err == nil {
 		t.Error("a store without parameters accepts one")
 	}
 }
 
 func TestMisplaced(t *testing.T) {
 	for url, want := range map[string]bool{"redis://u:p@h/1?x=y": false, "redis://u:a@b@h": false, "redis://u:p/q@h": true, "redis://u:p?q@h": true, "redis://h#@": true, "": false} {
-		if got := storeurl.Misplaced(url); got != want {
+		if got := storekit.Misplaced(url); got != want {
 			t.Errorf("%s: got %t", url, got)
 		}
 	}
@@ -85,14 +85,14 @@ func TestMisplaced(t *testing.T) {
 // TestOptionsAndURLMustNotDiffer: neither of them wins, and the same value in both is fine.
 func TestOptionsAndURLMustNotDiffer(t *testing.T) {
 	read := func(s *settings, query string) error {
-		err := storeurl.Parameters{
-			"namespace": storeurl.Option("Namespace", &s.namespace, storeurl.Text), "grace": storeurl.Option("Grace", &s.grace, storeurl.Bool),
-			"max_ttl": storeurl.Option("MaxTTL", &s.maxTTL, storeurl.Duration), "accept": storeurl.Option("Accept", &s.accept, storeurl.List),
+		err := storekit.Parameters{
+			"namespace": storekit.Option("Namespace", &s.namespace, storekit.Text), "grace": storekit.Option("Grace", &s.grace, storekit.Bool),
+			"max_ttl": storekit.Option("MaxTTL", &s.maxTTL, storekit.Duration), "accept": storekit.Option("Accept", &s.accept, storekit.List),
 		}.Read("x", query)
 		if err != nil {
 			return err
 		}
-		return storeurl.Part("x", "number", "Buckets", &s.buckets, 3)
+		return storekit.Part("x", "number", "Buckets", &s.buckets, 3)
 	}
 	for query, field := range map[string]string{
 		"namespace=hunter2": "parameter namespace in the URL and Options.Namespace", "grace=false": "parameter grace in the URL and Options.Grace",
