@@ -53,6 +53,12 @@ type Terms struct {
 	Record *Record
 }
 
+// Plain reports whether the terms are those of an ordinary mutex: exclusive, and nothing else that
+// decides about a grant.
+func (t *Terms) Plain() bool {
+	return t.Mode == Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
+}
+
 // Claim is one request for one lock. Its identity is the session it is used on
 // and Seq; it is guaranteed that a Seq is never used for a second request and
 // that Name and Terms stay the same for one Seq, but for a downgrade: an

@@ -93,3 +93,9 @@ type Renewal struct {
 	// operator. They are listed until withdrawn.
 	Broken []uint64
 }
+
+// PollAfter is an Outcome.PollAfter that spreads the polls of queued claims: the further back, the
+// later. Soonest is when the first of the holders ends.
+func PollAfter(soonest time.Duration, position int) time.Duration {
+	return soonest + time.Duration(min(position, 8))*250*time.Millisecond
+}

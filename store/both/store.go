@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/internal/parts"
+	"github.com/fencelock/fencelock/internal/composite"
 )
 
 // Store is a driver.Store made of an old one and the new one. Make one with New. It is safe for
@@ -76,7 +76,7 @@ func New(stores Stores, _ *Options) (*Store, error) {
 
 // combined is what both stores can.
 func combined(old, next driver.Caps) (driver.Caps, error) {
-	c := parts.Common(old, next)
+	c := composite.Common(old, next)
 	if c.MaxTTL > 0 && c.MinTTL > c.MaxTTL {
 		return c, fmt.Errorf("both: no TTL suits both stores: the greater MinTTL is %v, the lesser MaxTTL %v", c.MinTTL, c.MaxTTL)
 	}
@@ -214,7 +214,7 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // Check asks those of the two stores that are a driver.Checker whether their servers are fit to
 // keep locks. The Node of a finding begins with old or new.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	return parts.Check(ctx, []parts.Part{{Name: "old", Store: s.old}, {Name: "new", Store: s.next}}, func(int) driver.Finding {
+	return composite.Check(ctx, []composite.Part{{Name: "old", Store: s.old}, {Name: "new", Store: s.next}}, func(int) driver.Finding {
 		return driver.Finding{Severity: driver.Danger, Reason: "it does not answer, so no lock can be acquired or renewed", Fix: "start it"}
 	}), nil
 }

@@ -13,9 +13,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// pollStep spreads the polls of queued claims: the further back, the later.
-const pollStep = 250 * time.Millisecond
-
 // attempt is one try to be granted.
 type attempt struct {
 	target
@@ -201,7 +198,7 @@ func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) 
 			out.Holders = append(out.Holders, holder(g, now))
 		}
 	}
-	out.PollAfter = soonest(d.Snapshot) + time.Duration(min(out.Position, 8))*pollStep
+	out.PollAfter = driver.PollAfter(soonest(d.Snapshot), out.Position)
 	return out, nil
 }
 

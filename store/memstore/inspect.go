@@ -13,9 +13,6 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// pollStep spreads the polls of queued claims: the further back, the later.
-const pollStep = 250 * time.Millisecond
-
 // outcome returns where a claim stands. e is nil if it is not in the store.
 func (sh *shard) outcome(l *lock, e *entry, now time.Time) driver.Outcome {
 	if e != nil && e.granted {
@@ -38,7 +35,7 @@ func (sh *shard) outcome(l *lock, e *entry, now time.Time) driver.Outcome {
 		out.Grace, out.PollAfter = true, rest
 		return out
 	}
-	out.PollAfter = l.soonestEnd(now) + time.Duration(min(out.Position, 8))*pollStep
+	out.PollAfter = driver.PollAfter(l.soonestEnd(now), out.Position)
 	return out
 }
 

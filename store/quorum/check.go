@@ -7,18 +7,18 @@ import (
 	"fmt"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/internal/parts"
+	"github.com/fencelock/fencelock/internal/composite"
 )
 
 // Check asks every node whose store is a driver.Checker whether its servers are fit to keep
 // locks. The Node of a finding begins with the name of the node. A node that does not answer
 // is a finding (unreachable) and not an error: locks work while a majority of the nodes does.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	var all []parts.Part
+	var all []composite.Part
 	for _, n := range s.nodes {
-		all = append(all, parts.Part{Name: n.Name, Store: n.Store})
+		all = append(all, composite.Part{Name: n.Name, Store: n.Store})
 	}
-	return parts.Check(ctx, all, func(down int) driver.Finding {
+	return composite.Check(ctx, all, func(down int) driver.Finding {
 		f := driver.Finding{Severity: driver.Warning, Fix: "start it",
 			Reason: fmt.Sprintf("%d of %d nodes do not answer; locks work while a majority does", down, len(all))}
 		if len(all)-down < s.majority() {

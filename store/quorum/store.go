@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/composite"
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
 )
 
@@ -75,19 +76,9 @@ func combined(nodes []Node) driver.Caps {
 		if d.Engine != c.Engine {
 			server = "stores"
 		}
-		c.Fencing = min(c.Fencing, d.Fencing)
-		c.Durability = min(c.Durability, d.Durability)
-		c.Grace = c.Grace && d.Grace
-		c.Push = c.Push && d.Push
-		c.Wanted = min(c.Wanted, d.Wanted) // a waiter may be queued on any of them only
-		c.Shared = c.Shared && d.Shared
-		c.NoLimits = c.NoLimits || d.NoLimits
-		c.Hold = c.Hold && d.Hold
-		c.Listing = c.Listing && d.Listing
-		c.MinTTL = max(c.MinTTL, d.MinTTL)
-		if d.MaxTTL > 0 && (c.MaxTTL == 0 || d.MaxTTL < c.MaxTTL) {
-			c.MaxTTL = d.MaxTTL
-		}
+		grace, push := c.Grace && d.Grace, c.Push && d.Push
+		c = composite.Common(c, d)
+		c.Grace, c.Push = grace, push
 	}
 	c.Engine = fmt.Sprintf("quorum of %d × %s", len(nodes), server)
 	// Claims are queued on every node, but not in one order: two that come at

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/internal/parts"
+	"github.com/fencelock/fencelock/internal/composite"
 )
 
 // weakest returns what all members can do. It fails where no answer would be
@@ -33,7 +33,7 @@ func weakest(members []Member) (driver.Caps, error) {
 		if c.Assumes != "" && !slices.Contains(assumes, c.Assumes) {
 			assumes = append(assumes, c.Assumes)
 		}
-		caps = parts.Common(caps, c)
+		caps = composite.Common(caps, c)
 	}
 	if caps.MaxTTL > 0 && caps.MinTTL > caps.MaxTTL {
 		return caps, errors.New("shard: no TTL suits all members: the greatest MinTTL is " +

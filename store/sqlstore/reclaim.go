@@ -80,7 +80,7 @@ func (ss *session) reclaim(ctx context.Context, h *driver.Held) (kept bool, err 
 // the watch: the row may be older.
 func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]driver.Token, error) {
 	s := ss.store
-	held = slices.DeleteFunc(slices.Clone(held), func(h driver.Held) bool { return !book.Plain(h.Claim.Terms) })
+	held = slices.DeleteFunc(slices.Clone(held), func(h driver.Held) bool { return !h.Claim.Terms.Plain() })
 	if len(held) == 0 {
 		return nil, nil
 	}

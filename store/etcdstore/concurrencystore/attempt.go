@@ -13,9 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// pollStep spreads the polls of queued claims: the farther back, the later.
-const pollStep = 250 * time.Millisecond
-
 // attempt is one try to be granted.
 type attempt struct {
 	*session
@@ -237,7 +234,7 @@ func (a *attempt) behind(ctx context.Context, out driver.Outcome, front *entry) 
 		return driver.Outcome{}, err
 	}
 	out.Holders = []driver.Holder{h}
-	out.PollAfter = max(h.EndsIn, time.Millisecond) + time.Duration(min(out.Position, near))*pollStep
+	out.PollAfter = driver.PollAfter(max(h.EndsIn, time.Millisecond), out.Position)
 	return out, nil
 }
 

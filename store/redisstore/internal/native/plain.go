@@ -208,7 +208,7 @@ func (p *plain) refill() {
 // mayAcquire reports whether a claim that was never sent before may be sent as an operation. One with a floor is a vote, and
 // needs a script.
 func (p *plain) mayAcquire(c *driver.Claim) bool {
-	if !p.allowed || c.Lift || !simple(c.Terms) || p.s.store.contended.has(c.Name) {
+	if !p.allowed || c.Lift || !c.Terms.Plain() || p.s.store.contended.has(c.Name) {
 		return false
 	}
 	if c.Floor > 0 {

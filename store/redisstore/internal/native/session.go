@@ -187,11 +187,6 @@ func outcome(reply []any) (out driver.Outcome, element string, err error) {
 	return out, element, r.Err()
 }
 
-// simple reports whether a claim has a short form.
-func simple(t *driver.Terms) bool {
-	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
-}
-
 // element is the element of a grant that a script can find by its value. head is its letter and since when it is granted if it
 // has a short form, else all of it, or empty.
 func (s *session) element(head string, seq uint64, record string) string {

@@ -4,7 +4,6 @@ package book
 
 import (
 	"slices"
-	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -201,9 +200,6 @@ func find(list []Claim, session string, seq uint64) int {
 	return slices.IndexFunc(list, func(c Claim) bool { return c.is(session, seq) })
 }
 
-// pollStep spreads the polls of queued claims: the further back, the later.
-const pollStep = 250 * time.Millisecond
-
 // outcome returns where a claim stands.
 func (b *Book) outcome(session string, seq uint64) driver.Outcome {
 	if i := find(b.Grants, session, seq); i >= 0 {
@@ -237,7 +233,7 @@ func (b *Book) behind(out driver.Outcome) driver.Outcome {
 		out.Grace, out.PollAfter = true, micros(b.Grace())
 		return out
 	}
-	out.PollAfter = b.soonestEnd() + time.Duration(min(out.Position, 8))*pollStep
+	out.PollAfter = driver.PollAfter(b.soonestEnd(), out.Position)
 	return out
 }
 

@@ -66,14 +66,9 @@ func (c *Claim) setTerms(t *driver.Terms) {
 	}
 	c.MinHold, c.MaxHold = t.MinHold.Microseconds(), t.MaxHold.Microseconds()
 	c.Plain = 0
-	if Plain(t) {
+	if t.Plain() {
 		c.Plain = 1
 	}
-}
-
-// Plain reports whether terms are those of an ordinary mutex.
-func Plain(t *driver.Terms) bool {
-	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
 }
 
 // Token returns the token of a grant.

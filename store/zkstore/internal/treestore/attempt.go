@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -281,7 +280,7 @@ func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place in
 			out.PollAfter = h.EndsIn
 		}
 	}
-	out.PollAfter += time.Duration(min(place, 8)) * pollStep
+	out.PollAfter = driver.PollAfter(out.PollAfter, place)
 	return out, nil
 }
 
@@ -320,9 +319,6 @@ func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holde
 	}
 	return holders, errors.Join(errs...)
 }
-
-// pollStep spreads the polls of queued claims: the further back, the later.
-const pollStep = 250 * time.Millisecond
 
 // tokenise finds out the token of a claim's node. It returns false if the node has
 // gone. In a layout that other programs share it watches the node, too.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts is what stores that are made of other stores have in common.
-package parts
+// Package composite is what stores that are made of other stores have in common.
+package composite
 
 import (
 	"context"
