@@ -7,6 +7,8 @@
 //
 //   - Address.Dialer and Reach connect, and explain a connection that fails.
 //
+//   - Gate keeps sessions away from servers on which locks are unsafe.
+//
 //   - Opener is what driver.Register wants.
 //
 //     o := *opts // the caller's

@@ -119,3 +119,23 @@ func (f *facts) number(name string) int {
 	n, _ := strconv.Atoi(f.values[name])
 	return n
 }
+
+// neverAccepted are findings with which no lock can be acquired: accepting them does not help.
+var neverAccepted = []string{"tables", "permissions", "replica", "identity", "autocommit", "read-only"}
+
+// fit checks the database in Open, and before the first session of a store that FromURL made, until
+// it was found fit once. A database on which locks are unsafe is refused.
+func (s *Store) fit(ctx context.Context) error {
+	if !s.closeDB || s.fitted.Load() {
+		return nil
+	}
+	found, err := s.Check(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.gate.Judge(found); err != nil {
+		return err
+	}
+	s.fitted.Store(true)
+	return nil
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -31,6 +32,7 @@ type Store struct {
 	known        bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
 	pooled       atomic.Bool // statements go to any connection: prepare none
 	closeDB      bool        // Open or FromURL made the handle
+	gate         storekit.Gate
 	fitted       atomic.Bool // the database was found fit to keep locks
 	listener     listener
 	attendants   attendants
@@ -83,6 +85,7 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s.pooled.Store(o.Pooler)
+	s.gate = storekit.Gate{Package: "sqlstore", Engine: s.dialect.String(), Accept: o.Accept, Never: neverAccepted, Warn: o.Warn}
 	s.memory.init(&o)
 	s.listener.init(s)
 	s.handoffLocks.init(s)

@@ -5,14 +5,13 @@ package native
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -41,8 +40,15 @@ type start struct {
 	again   time.Time
 	last    error // why the last check found no connection; nil if it did
 
-	reported map[string]bool // belongs to the check under way
+	gate storekit.Gate
 }
+
+// neverAccepted are findings with which no lock can be acquired: accepting them does not help.
+var neverAccepted = []string{"sentinel", "info-forbidden", "commands-forbidden", "commands-missing", "scripts-restricted"}
+
+// notRefused are dangers that are reported only. A replica is what a client sees of a failover that is under way, and it
+// answers by itself that it grants nothing.
+var notRefused = []string{"replica"}
 
 // startCheck is one check; err is set when it is done.
 type startCheck struct {
@@ -98,10 +104,7 @@ func (s *Store) runStartCheck(l *startCheck) {
 		// A server that is replaced during the check gives the same finding, once.
 		findings, failed = s.check(ctx, startConnections)
 	}
-	refused, rest := s.split(findings)
-	for _, f := range rest {
-		s.report(f)
-	}
+	refused := s.start.gate.Judge(findings)
 	s.start.mu.Lock()
 	defer s.start.mu.Unlock()
 	defer close(l.done)
@@ -110,8 +113,8 @@ func (s *Store) runStartCheck(l *startCheck) {
 		s.start.last = failed
 	}
 	switch {
-	case len(refused) > 0:
-		l.err = refusal(refused)
+	case refused != nil:
+		l.err = refused
 	case failed == nil:
 		s.start.over.Store(true)
 	case s.client.Sharded():
@@ -119,57 +122,4 @@ func (s *Store) runStartCheck(l *startCheck) {
 	case rediscmd.NoConnection(failed):
 		l.err = failed // a session's own call would say the same, later
 	}
-}
-
-// split drops what was accepted, and returns for which of the others no session can be
-// opened. A replica is not among these: it is what a client sees of a failover
-// that is under way, and it answers by itself that it grants nothing.
-func (s *Store) split(findings []driver.Finding) (refused, rest []driver.Finding) {
-	for _, f := range findings {
-		switch {
-		case slices.Contains(s.opts.Accept, f.Code):
-		case f.Severity == driver.Danger && f.Code != "replica":
-			refused = append(refused, f)
-		default:
-			rest = append(rest, f)
-		}
-	}
-	return refused, rest
-}
-
-// neverAccepted are findings with which no lock can be acquired: accepting them does not help.
-var neverAccepted = []string{"sentinel", "info-forbidden", "commands-forbidden", "commands-missing", "scripts-restricted"}
-
-// refusal is the error of a session that cannot be opened.
-func refusal(findings []driver.Finding) error {
-	var lines, known []string
-	for _, f := range findings {
-		lines = append(lines, f.String())
-		if !slices.Contains(known, f.Code) {
-			known = append(known, f.Code)
-		}
-	}
-	if slices.ContainsFunc(known, func(code string) bool { return slices.Contains(neverAccepted, code) }) {
-		return fmt.Errorf("redisstore: the server is not safe for locks: %s: %w", strings.Join(lines, "; "), driver.ErrRefused)
-	}
-	return fmt.Errorf("redisstore: the server is not safe for locks: %s; to proceed anyway add accept=%s to the URL (Options.Accept): %w",
-		strings.Join(lines, "; "), strings.Join(known, ","), driver.ErrRefused)
-}
-
-// report reports a finding, once. There is one check at a time.
-func (s *Store) report(f driver.Finding) {
-	if s.start.reported[f.Node+" "+f.Code] {
-		return
-	}
-	s.start.reported[f.Node+" "+f.Code] = true
-	if s.opts.Warn != nil {
-		s.opts.Warn(f)
-		return
-	}
-	level := slog.LevelWarn
-	if f.Severity == driver.Note {
-		level = slog.LevelInfo
-	}
-	slog.Default().Log(context.Background(), level, "fencelock: "+f.Reason,
-		"engine", "redis", "server", f.Node, "code", f.Code, "fix", f.Fix)
 }

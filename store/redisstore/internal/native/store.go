@@ -108,7 +108,7 @@ func New(client rediscmd.Client, opts *Options, closeClient func() error) (*Stor
 	if err := storekit.Accepts(s.opts.Accept, codes); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
-	s.start.reported = map[string]bool{}
+	s.start.gate = storekit.Gate{Package: "redisstore", Engine: "redis", Accept: s.opts.Accept, Never: neverAccepted, Passing: notRefused, Warn: s.opts.Warn}
 	if client.Sharded() {
 		s.publish = "SPUBLISH"
 	}
