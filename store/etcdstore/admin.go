@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -18,7 +19,7 @@ import (
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
 	d, err := s.run(ctx, target{name: name}, nil, func(v *view) (*step, error) { return s.breaks(v, token) })
 	if err != nil {
-		return 0, fail(ctx, "break", err, writing)
+		return 0, s.cluster.Fail(ctx, "break", err, lease.Writing)
 	}
 	return lock.Token(d.rev, 0), nil
 }
@@ -35,10 +36,10 @@ func (s *Store) breaks(v *view, token driver.Token) (*step, error) {
 		st.after = st.after.Without(g)
 		st.ifs = append(st.ifs, unchanged(g.Entry()))
 		for _, key := range g.Keys() {
-			st.ops = append(st.ops, remove(key))
+			st.ops = append(st.ops, lease.Remove(key))
 		}
 		if g.Main != nil {
-			st.ops = append(st.ops, put(s.keys.Gone(g.ID), []byte(spentText), g.Main.Lease), put(s.keys.Broken(g.ID), nil, g.Main.Lease))
+			st.ops = append(st.ops, lease.Put(s.keys.Gone(g.ID), []byte(spentText), g.Main.Lease), lease.Put(s.keys.Broken(g.ID), nil, g.Main.Lease))
 		}
 	}
 	if len(st.ops) == 0 {
@@ -56,14 +57,14 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	_, err := s.run(ctx, target{name: name}, nil, func(v *view) (*step, error) {
 		after := *v.Snapshot
 		after.Limit = limit
-		op := remove(key)
+		op := lease.Remove(key)
 		if limit > 0 {
-			op = put(key, strconv.AppendInt(nil, limit, 10), noLease)
+			op = lease.Put(key, strconv.AppendInt(nil, limit, 10), lease.NoLease)
 		}
-		return &step{after: &after, ops: []*pb.RequestOp{op}, ifs: []*pb.Compare{modified(key, v.LimitMod)}}, nil
+		return &step{after: &after, ops: []*pb.RequestOp{op}, ifs: []*pb.Compare{lease.Modified(key, v.LimitMod)}}, nil
 	})
 	if err != nil {
-		return fail(ctx, "set limit", err, writing)
+		return s.cluster.Fail(ctx, "set limit", err, lease.Writing)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -24,19 +25,19 @@ type attempt struct {
 func (se *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	out, err := se.attempt(ctx, c)
 	if err != nil {
-		return driver.Outcome{}, fail(ctx, "attempt", err, writing)
+		return driver.Outcome{}, se.C.Fail(ctx, "attempt", err, lease.Writing)
 	}
 	se.watchGrant(c, out.State == driver.Granted)
 	return out, nil
 }
 
 func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if err := se.enter(ctx); err != nil {
+	if err := se.Enter(ctx); err != nil {
 		return driver.Outcome{}, err
 	}
 	a := &attempt{target: se.target(c.Name, c.Seq), c: c}
 	known := se.touch(a.target, c.Queue)
-	a.entry = lock.Entry{ID: a.claim, Lease: se.lease, Value: lock.NewValue(c.Seq, c.Terms, se.ttl, time.Now())}
+	a.entry = lock.Entry{ID: a.claim, Lease: se.Lease, Value: lock.NewValue(c.Seq, c.Terms, se.TTL, time.Now())}
 	var guess *view
 	if !known {
 		// The lock is free, in most cases. If not, the answer queues the claim.
@@ -93,12 +94,12 @@ func (a *attempt) decide(v *view) (*step, error) {
 			if plan.Tail {
 				// That the session lives follows from its lease, on which the grant
 				// is put, and the plan compares that nothing at all came since.
-				st.ifs = append(st.ifs, absent(a.se.s.keys.Gone(a.claim)))
+				st.ifs = append(st.ifs, lease.Absent(a.se.s.keys.Gone(a.claim)))
 			} else {
 				st.ifs = append(st.ifs, a.fresh(v)...)
 			}
 			if a.c.Queue && !v.lean {
-				st.enqueue = nested(a.fresh(v), a.enqueue(v))
+				st.enqueue = lease.Nested(a.fresh(v), a.enqueue(v))
 			}
 			return st, nil
 		}
@@ -114,8 +115,8 @@ func (a *attempt) decide(v *view) (*step, error) {
 func (a *attempt) fresh(v *view) []*pb.Compare {
 	keys := a.se.s.keys
 	return []*pb.Compare{
-		there(keys.Session(a.se.id)), absent(keys.Gone(a.claim)),
-		nothingSince(keys.HeldOf(a.name, a.se.id), v.Rev), nothingSince(keys.QueueOf(a.name, a.se.id), v.Rev),
+		lease.There(keys.Session(a.se.ID)), lease.Absent(keys.Gone(a.claim)),
+		lease.NothingSince(keys.HeldOf(a.name, a.se.ID), v.Rev), lease.NothingSince(keys.QueueOf(a.name, a.se.ID), v.Rev),
 	}
 }
 
@@ -125,8 +126,8 @@ func (a *attempt) enqueue(v *view) *pb.RequestOp {
 	for slices.Contains(v.slots, slot) {
 		slot++
 	}
-	key := a.se.s.keys.QueueOf(a.name, a.se.id) + strconv.Itoa(slot)
-	return put(key, a.entry.Value.Encode(), a.se.lease)
+	key := a.se.s.keys.QueueOf(a.name, a.se.ID) + strconv.Itoa(slot)
+	return lease.Put(key, a.entry.Value.Encode(), a.se.Lease)
 }
 
 func promotes(p *lock.Plan, id driver.ClaimID) bool {
@@ -151,7 +152,7 @@ func (a *attempt) again(v *view, g *lock.Grant) *step {
 	after := v.Without(g)
 	after.Held = append(after.Held, &lock.Grant{ID: g.ID, Slot: g.Slot, Main: &down, Max: g.Max, Keeps: g.Keeps})
 	return &step{after: after, ifs: []*pb.Compare{unchanged(g.Main)},
-		ops: []*pb.RequestOp{put(down.Key, down.Value.Encode(), down.Lease)}}
+		ops: []*pb.RequestOp{lease.Put(down.Key, down.Value.Encode(), down.Lease)}}
 }
 
 // outcome returns where a claim stands.
@@ -249,8 +250,8 @@ func (se *session) holds(seq uint64, p place) {
 
 // place counts the queued claims before a claim that is far from its front.
 func (se *session) place(ctx context.Context, t target, create int64) (int, error) {
-	resp, err := se.s.commit(ctx, se, nil, []*pb.RequestOp{
-		within(se.s.keys.Queue(t.name), &pb.RangeRequest{KeysOnly: true, MaxCreateRevision: create - 1}),
+	resp, err := se.s.cluster.Commit(ctx, se.Session, nil, []*pb.RequestOp{
+		lease.Within(se.s.keys.Queue(t.name), &pb.RangeRequest{KeysOnly: true, MaxCreateRevision: create - 1}),
 	}, nil)
 	if err != nil {
 		return 0, err

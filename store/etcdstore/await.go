@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -31,11 +32,11 @@ func (se *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	case errors.Is(err, errWatch) && ctx.Err() == nil:
 		return driver.Outcome{State: driver.Absent}, nil // the caller polls
 	}
-	return driver.Outcome{}, fail(ctx, "await", err, reading)
+	return driver.Outcome{}, se.C.Fail(ctx, "await", err, lease.Reading)
 }
 
 func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if err := se.enter(ctx); err != nil {
+	if err := se.Enter(ctx); err != nil {
 		return driver.Outcome{}, err
 	}
 	se.mu.Lock()
@@ -126,10 +127,10 @@ func (w *waiting) watchAhead(ctx context.Context) error {
 	s := w.se.s
 	for {
 		create := w.created() // read again each time: an attempt may change it
-		resp, err := s.commit(ctx, w.se, nil, []*pb.RequestOp{
-			within(s.keys.Queue(w.name), &pb.RangeRequest{KeysOnly: true, MaxCreateRevision: create, Limit: 2,
+		resp, err := s.cluster.Commit(ctx, w.se.Session, nil, []*pb.RequestOp{
+			lease.Within(s.keys.Queue(w.name), &pb.RangeRequest{KeysOnly: true, MaxCreateRevision: create, Limit: 2,
 				SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_DESCEND}),
-			within(s.keys.Held(w.name), &pb.RangeRequest{CountOnly: true}),
+			lease.Within(s.keys.Held(w.name), &pb.RangeRequest{CountOnly: true}),
 		}, nil)
 		if err != nil {
 			return err
@@ -161,7 +162,7 @@ func (w *waiting) watchAhead(ctx context.Context) error {
 func (s *Store) deleted(ctx context.Context, key string, opts []clientv3.OpOption) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for resp := range s.client.Watch(ctx, key, opts...) {
+	for resp := range s.cluster.Client.Watch(ctx, key, opts...) {
 		if err := resp.Err(); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -17,12 +18,11 @@ const batch = 100
 // Close implements driver.Session. It revokes the lease, with which every key of
 // the session goes, and then grants to the waiters.
 func (se *session) Close(ctx context.Context) error {
-	if err := before(ctx); err != nil {
-		return fail(ctx, "close", err, writing)
+	if err := lease.Before(ctx); err != nil {
+		return se.C.Fail(ctx, "close", err, lease.Writing)
 	}
 	se.mu.Lock()
-	if !se.closed {
-		se.closed = true
+	if se.End() {
 		close(se.ended)
 		if se.pushes != nil {
 			se.pushes.cancel()
@@ -33,13 +33,13 @@ func (se *session) Close(ctx context.Context) error {
 	se.s.handles.drop(se)
 	names, err := se.names(ctx)
 	if err == nil {
-		_, err = se.s.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: se.lease})
+		err = se.Revoke(ctx)
 	}
 	if err != nil {
-		if leaseMissing(err) {
+		if lease.LeaseMissing(err) {
 			return nil
 		}
-		return fail(ctx, "close", err, writing)
+		return se.C.Fail(ctx, "close", err, lease.Writing)
 	}
 	// The session has ended. Waiters poll if this fails.
 	_ = se.s.grantWaiters(ctx, names)
@@ -48,7 +48,7 @@ func (se *session) Close(ctx context.Context) error {
 
 // names returns the locks that the session holds or waits for.
 func (se *session) names(ctx context.Context) ([]string, error) {
-	keys, err := se.attached(ctx)
+	keys, err := se.Attached(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,28 +64,15 @@ func (se *session) names(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// attached returns the keys on the session's lease.
-func (se *session) attached(ctx context.Context) ([]string, error) {
-	resp, err := se.s.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: se.lease, Keys: true})
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]string, len(resp.Keys))
-	for i, k := range resp.Keys {
-		keys[i] = string(k)
-	}
-	return keys, nil
-}
-
 // grantWaiters grants the locks to their waiters.
 func (s *Store) grantWaiters(ctx context.Context, names []string) error {
 	var failed error
 	for part := range slices.Chunk(names, batch) {
 		ops := make([]*pb.RequestOp, len(part))
 		for i, name := range part {
-			ops[i] = within(s.keys.Queue(name), &pb.RangeRequest{CountOnly: true})
+			ops[i] = lease.Within(s.keys.Queue(name), &pb.RangeRequest{CountOnly: true})
 		}
-		resp, err := s.commit(ctx, nil, nil, ops, nil)
+		resp, err := s.cluster.Commit(ctx, nil, nil, ops, nil)
 		if err != nil {
 			return err
 		}
@@ -104,23 +91,23 @@ func (s *Store) grantWaiters(ctx context.Context, names []string) error {
 func (se *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
 	kept, err := se.reclaim(ctx, held, last)
 	if err != nil {
-		return nil, fail(ctx, "reclaim", err, writing)
+		return nil, se.C.Fail(ctx, "reclaim", err, lease.Writing)
 	}
 	return kept, nil
 }
 
 func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	if err := se.enter(ctx); err != nil {
+	if err := se.Enter(ctx); err != nil {
 		return nil, err
 	}
 	kept := make([]bool, 0, len(held))
 	for part := range slices.Chunk(held, batch) {
-		ops := []*pb.RequestOp{count(se.s.keys.Session(se.id))}
+		ops := []*pb.RequestOp{lease.Count(se.s.keys.Session(se.ID))}
 		for _, h := range part {
 			se.touch(se.target(h.Claim.Name, h.Claim.Seq), false)
-			ops = append(ops, within(se.s.keys.HeldOf(h.Claim.Name, se.id), &pb.RangeRequest{}))
+			ops = append(ops, lease.Within(se.s.keys.HeldOf(h.Claim.Name, se.ID), &pb.RangeRequest{}))
 		}
-		resp, err := se.s.commit(ctx, se, nil, ops, nil)
+		resp, err := se.s.cluster.Commit(ctx, se.Session, nil, ops, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -167,13 +154,13 @@ func (se *session) dropped() {
 // drop withdraws what a resumed session has from before and was not asked about
 // since: its release is what the cluster does not know.
 func (se *session) drop(ctx context.Context) error {
-	keys, err := se.attached(ctx)
+	keys, err := se.Attached(ctx)
 	if err != nil {
 		return err
 	}
 	for _, key := range keys {
 		p, err := se.s.keys.Parse(key)
-		if err != nil || p.Session != se.id {
+		if err != nil || p.Session != se.ID {
 			continue // not a key of a lock
 		}
 		name, err := p.Plain()
@@ -188,7 +175,7 @@ func (se *session) drop(ctx context.Context) error {
 }
 
 func (se *session) dropKey(ctx context.Context, key, name string) error {
-	resp, err := se.s.commit(ctx, se, nil, []*pb.RequestOp{get(key)}, nil)
+	resp, err := se.s.cluster.Commit(ctx, se.Session, nil, []*pb.RequestOp{lease.Get(key)}, nil)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@
 package etcdstore
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -12,58 +11,7 @@ import (
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/grpc"
 )
-
-// receiver reports the error that ends the receiving of a stream.
-type receiver struct {
-	pb.LeaseClient
-	ended chan error
-}
-
-type receivingStream struct {
-	pb.Lease_LeaseKeepAliveClient
-	ended chan error
-}
-
-func (r *receiver) LeaseKeepAlive(ctx context.Context, opts ...grpc.CallOption) (pb.Lease_LeaseKeepAliveClient, error) {
-	st, err := r.LeaseClient.LeaseKeepAlive(ctx, opts...)
-	return &receivingStream{st, r.ended}, err
-}
-
-func (st *receivingStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
-	resp, err := st.Lease_LeaseKeepAliveClient.Recv()
-	if err != nil {
-		st.ended <- err
-	}
-	return resp, err
-}
-
-// TestCloseOfAStoreOnAClientEndsItsStream: a store on a client of the caller's does not go on
-// receiving after Close, although the client stays open.
-func TestCloseOfAStoreOnAClientEndsItsStream(t *testing.T) {
-	client := etcdtest.Start(t, 1, servers.QuickEtcd...).Connect(t)
-	s, err := New(client, &Options{MaxTTL: time.Hour})
-	must.OK(t, err)
-	r := &receiver{LeaseClient: s.leases, ended: make(chan error, 10)}
-	s.beats.leases = r
-	se, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-	must.OK(t, err)
-	if _, err := se.KeepAlive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	must.OK(t, se.Close(t.Context()))
-	must.OK(t, s.Close())
-	select {
-	case <-r.ended:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the store still receives after Close")
-	}
-	if _, err := client.Get(t.Context(), "any"); err != nil {
-		t.Errorf("the client of the caller's after Close: %v", err)
-	}
-}
 
 // resumed returns a session that was opened twice.
 func resumed(t *testing.T) *session {

@@ -15,7 +15,7 @@ import (
 // without a panic. Each line is a key and a value.
 func FuzzEntries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
-		s := &Store{keys: lock.NewSpace("n")}
+		s := inSpace("n")
 		snap := &lock.Snapshot{Rev: 10}
 		for pair := range strings.SplitSeq(text, "\n") {
 			key, value, _ := strings.Cut(pair, " ")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -26,17 +27,14 @@ type holdKeys struct {
 	seconds  map[string]int64
 }
 
-// seconds rounds up to what a lease can last.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
 // holdFor asks for a lease of at least d. It begins before the grant it is for, so
 // what is left of it is never overstated.
 func (s *Store) holdFor(ctx context.Context, d time.Duration) (id, ttl int64, err error) {
-	if err := before(ctx); err != nil {
+	if err := lease.Before(ctx); err != nil {
 		return 0, 0, err
 	}
 	sent := time.Now()
-	resp, err := s.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds(d)})
+	resp, err := s.cluster.Leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: lease.Seconds(d)})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -91,10 +89,10 @@ func (s *Store) remaining(ctx context.Context, lease int64, maxHold time.Duratio
 
 // timeToLive returns what is left of a lease, rounded down to seconds by etcd, and
 // what it had. Both are 0 for one that has ended.
-func (s *Store) timeToLive(ctx context.Context, lease int64) (left, granted time.Duration, err error) {
-	resp, err := s.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: lease})
+func (s *Store) timeToLive(ctx context.Context, id int64) (left, granted time.Duration, err error) {
+	resp, err := s.cluster.Leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: id})
 	if err != nil {
-		if leaseMissing(err) {
+		if lease.LeaseMissing(err) {
 			err = nil
 		}
 		return 0, 0, err

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -16,7 +17,7 @@ import (
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	page, err := s.list(ctx, q)
 	if err != nil {
-		return driver.Page{}, fail(ctx, "list", err, reading)
+		return driver.Page{}, s.cluster.Fail(ctx, "list", err, lease.Reading)
 	}
 	return page, nil
 }
@@ -27,8 +28,8 @@ func (s *Store) list(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	if q.Cursor != "" {
 		start = lock.End(s.keys.Locks() + q.Cursor)
 	}
-	resp, err := s.commit(ctx, nil, nil, []*pb.RequestOp{
-		read(&pb.RangeRequest{Key: start, RangeEnd: lock.End(prefix), KeysOnly: true, Limit: int64(q.Max)}),
+	resp, err := s.cluster.Commit(ctx, nil, nil, []*pb.RequestOp{
+		lease.Read(&pb.RangeRequest{Key: start, RangeEnd: lock.End(prefix), KeysOnly: true, Limit: int64(q.Max)}),
 	}, nil)
 	if err != nil {
 		return driver.Page{}, err

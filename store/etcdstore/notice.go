@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -28,12 +29,12 @@ func (se *session) watchGrant(c *driver.Claim, granted bool) {
 	}
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	if se.closed || se.stale || se.notices.watches[c.Seq] != nil {
+	if se.Ended() || se.stale || se.notices.watches[c.Seq] != nil {
 		return
 	}
 	// Not with the call that began it, but with the client. A member that has lost its
 	// leader must report it: its silence would mean that no claim is queued.
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(se.s.client.Ctx()))
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(se.s.cluster.Client.Ctx()))
 	if se.notices.watches == nil {
 		se.notices.watches = map[uint64]context.CancelFunc{}
 	}
@@ -96,7 +97,7 @@ func (t target) queuedBehind(ctx context.Context) (bool, error) {
 	s := t.se.s
 	// The watch comes before the read, so that nothing is missed: one that begins at the
 	// revision of a read is served in steps of 100 ms.
-	events := s.client.Watch(ctx, s.keys.Queue(t.name), clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
+	events := s.cluster.Client.Watch(ctx, s.keys.Queue(t.name), clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
 	if created, ok := <-events; !ok || created.Err() != nil {
 		return false, errors.Join(errWatch, created.Err())
 	}
@@ -118,9 +119,9 @@ func (t target) queuedBehind(ctx context.Context) (bool, error) {
 // read reads whether the claim is granted, and whether a claim is queued for the lock.
 func (t target) read(ctx context.Context) (held, queued bool, err error) {
 	s := t.se.s
-	resp, err := s.commit(ctx, t.se, nil, []*pb.RequestOp{
-		within(s.keys.HeldOf(t.name, t.se.id), &pb.RangeRequest{}),
-		within(s.keys.Queue(t.name), &pb.RangeRequest{CountOnly: true}),
+	resp, err := s.cluster.Commit(ctx, t.session(), nil, []*pb.RequestOp{
+		lease.Within(s.keys.HeldOf(t.name, t.se.ID), &pb.RangeRequest{}),
+		lease.Within(s.keys.Queue(t.name), &pb.RangeRequest{CountOnly: true}),
 	}, nil)
 	if err != nil {
 		return false, false, err
@@ -145,11 +146,11 @@ type handles struct {
 // set notes the value that Open returns, and ends the watches of the one before.
 func (h *handles) set(se *session) {
 	h.mu.Lock()
-	before := h.latest[se.id]
+	before := h.latest[se.ID]
 	if h.latest == nil {
 		h.latest = map[driver.SessionID]*session{}
 	}
-	h.latest[se.id] = se
+	h.latest[se.ID] = se
 	h.mu.Unlock()
 	if before != nil {
 		before.retire()
@@ -172,7 +173,7 @@ func (se *session) retire() {
 func (h *handles) drop(se *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.latest[se.id] == se {
-		delete(h.latest, se.id)
+	if h.latest[se.ID] == se {
+		delete(h.latest, se.ID)
 	}
 }

@@ -159,7 +159,7 @@ func (se *session) listen(ctx context.Context) (*pushes, error) {
 	// report it: its silence would mean that nothing was granted.
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(context.WithoutCancel(ctx)))
 	begun := context.AfterFunc(ctx, cancel) // Watch itself waits for a server that does not answer
-	events := se.s.client.Watch(watching, se.s.keys.Wake(se.id), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
+	events := se.s.cluster.Client.Watch(watching, se.s.keys.Wake(se.ID), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
 	p = &pushes{failed: make(chan struct{}), cancel: cancel}
 	created, ok := <-events
 	if !begun() {
@@ -173,7 +173,7 @@ func (se *session) listen(ctx context.Context) (*pushes, error) {
 	se.mu.Lock()
 	defer se.mu.Unlock()
 	switch {
-	case se.closed:
+	case se.Ended():
 		cancel()
 		return nil, driver.ErrGone
 	case se.stale:
@@ -211,7 +211,7 @@ func (se *session) pushed(kv *mvccpb.KeyValue) {
 		push := &p.Grants[i]
 		w := se.waits[push.Seq]
 		if w == nil {
-			continue // withdrawn in the meantime
+			continue // lease.Withdrawn in the meantime
 		}
 		push.parse(se.s.keys)
 		w.push, w.rev = push, kv.ModRevision

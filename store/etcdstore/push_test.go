@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -18,13 +18,13 @@ import (
 // the answer that reports it arrives. The waiter must not wait for a push that has
 // already arrived.
 func TestPushOvertakesTheAnswer(t *testing.T) {
-	se := newSession(&Store{keys: lock.NewSpace("ns")}, driver.NewSessionID())
+	se := newSession(inSpace("ns"), driver.NewSessionID())
 	target := se.target("x", 7)
 	if se.touch(target, true) {
 		t.Fatal("a claim that was never sent is known")
 	}
 	p := push{Grants: []wake{{Seq: 7}}}
-	se.pushed(&mvccpb.KeyValue{Key: []byte(se.s.keys.Wake(se.id)), Value: p.encode(), ModRevision: 12})
+	se.pushed(&mvccpb.KeyValue{Key: []byte(se.s.keys.Wake(se.ID)), Value: p.encode(), ModRevision: 12})
 	se.note(target, 11, 11)
 	out, err := se.Await(t.Context(), &driver.Claim{Seq: 7, Name: "x"})
 	if err != nil || out.State != driver.Granted || out.Token != lock.Token(12, 0) {
@@ -34,7 +34,7 @@ func TestPushOvertakesTheAnswer(t *testing.T) {
 
 // TestForeignPush: a push that this library did not write is not believed and does no harm.
 func TestForeignPush(t *testing.T) {
-	se := newSession(&Store{keys: lock.NewSpace("ns")}, driver.NewSessionID())
+	se := newSession(inSpace("ns"), driver.NewSessionID())
 	target := se.target("x", 7)
 	se.touch(target, true)
 	w := se.note(target, 11, 11)
@@ -51,27 +51,33 @@ func TestForeignPush(t *testing.T) {
 
 func TestLeaseOfASession(t *testing.T) {
 	for range 1000 {
-		if n := share.Lease(driver.NewSessionID()); n <= 0 {
+		if n := lease.Number(driver.NewSessionID()); n <= 0 {
 			t.Fatalf("lease %d", n)
 		}
 	}
-	if share.Lease(driver.SessionID{}) == 0 {
+	if lease.Number(driver.SessionID{}) == 0 {
 		t.Error("lease 0 lets etcd choose")
 	}
 }
 
 func TestSecondsAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]int64{1: 1, time.Second: 1, time.Second + 1: 2, 90 * time.Second: 90} {
-		if got := seconds(d); got != want {
+		if got := lease.Seconds(d); got != want {
 			t.Errorf("%v is %d s, want %d", d, got, want)
 		}
 	}
 }
 
+// inSpace is a store of a namespace without a server.
+func inSpace(namespace string) *Store {
+	keys := lock.NewSpace(namespace)
+	return &Store{cluster: &lease.Cluster{Keys: keys}, keys: keys}
+}
+
 // TestReopenedSessionEndsItsWatch: opening a session again makes another value. The watch of
 // the one before ends, and does not begin again.
 func TestReopenedSessionEndsItsWatch(t *testing.T) {
-	s := &Store{keys: lock.NewSpace("ns")}
+	s := inSpace("ns")
 	id := driver.NewSessionID()
 	before := newSession(s, id)
 	watching, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -102,7 +103,7 @@ func (s *Store) run(ctx context.Context, t target, guess *view, decide operation
 			return &done{view: v}, nil
 		}
 		d, next, err := s.try(ctx, t, v, st, limit)
-		if leaseMissing(err) {
+		if lease.LeaseMissing(err) {
 			// Perhaps the lease of a hold ran out while we tried.
 			if v, err = s.read(ctx, t, limit); err == nil && (t.se != nil && !v.session || !st.leased()) {
 				err = driver.ErrGone
@@ -147,7 +148,7 @@ func (s *Store) try(ctx context.Context, t target, v *view, st *step, limit int6
 			otherwise = append([]*pb.RequestOp{st.enqueue}, otherwise...)
 		}
 	}
-	resp, err := s.commit(ctx, t.se, s.rests(t, v, st), ops, otherwise)
+	resp, err := s.cluster.Commit(ctx, t.session(), s.rests(t, v, st), ops, otherwise)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -182,11 +183,11 @@ func (s *Store) rests(t target, v *view, st *step) []*pb.Compare {
 	p := st.plan
 	switch {
 	case len(p.Promote) > 0 && p.Tail: // no claim was granted or queued since
-		ifs = append(ifs, nothingSince(s.keys.Lock(t.name), v.Rev))
+		ifs = append(ifs, lease.NothingSince(s.keys.Lock(t.name), v.Rev))
 	case len(p.Promote) > 0:
-		ifs = append(ifs, nothingSince(s.keys.Held(t.name), v.Rev))
+		ifs = append(ifs, lease.NothingSince(s.keys.Held(t.name), v.Rev))
 	case p.Tail:
-		ifs = append(ifs, nothingSince(s.keys.Queue(t.name), v.Rev))
+		ifs = append(ifs, lease.NothingSince(s.keys.Queue(t.name), v.Rev))
 	}
 	for _, pr := range p.Promote {
 		same(pr.Entry)
@@ -209,7 +210,7 @@ func (s *Store) rests(t target, v *view, st *step) []*pb.Compare {
 		same(g.Entry())
 	}
 	if p.Limit {
-		ifs = append(ifs, modified(s.keys.Limit(t.name), v.LimitMod))
+		ifs = append(ifs, lease.Modified(s.keys.Limit(t.name), v.LimitMod))
 	}
 	return ifs
 }
@@ -227,10 +228,10 @@ func (s *Store) changes(t target, v *view, st *step) (ops []*pb.RequestOp, grant
 	ops = st.ops
 	for _, g := range st.plan.Drop {
 		for _, key := range g.Keys() {
-			ops = append(ops, remove(key))
+			ops = append(ops, lease.Remove(key))
 		}
 		if g.Main != nil { // its MaxHold is over: attempted again it is not granted again
-			ops = append(ops, put(s.keys.Gone(g.ID), []byte(spentText), g.Main.Lease))
+			ops = append(ops, lease.Put(s.keys.Gone(g.ID), []byte(spentText), g.Main.Lease))
 		}
 	}
 	var pushes map[int64]*push // by lease, which is by session
@@ -241,7 +242,7 @@ func (s *Store) changes(t target, v *view, st *step) (ops []*pb.RequestOp, grant
 		if pr.Create == 0 {
 			continue // the caller learns it from the answer
 		}
-		ops = append(ops, remove(pr.Key))
+		ops = append(ops, lease.Remove(pr.Key))
 		if pushes == nil {
 			pushes = map[int64]*push{}
 		}
@@ -250,8 +251,8 @@ func (s *Store) changes(t target, v *view, st *step) (ops []*pb.RequestOp, grant
 		}
 		pushes[pr.Lease].Grants = append(pushes[pr.Lease].Grants, st.wake(pr, g))
 	}
-	for lease, p := range pushes {
-		ops = append(ops, put(s.keys.Wake(p.to), p.encode(), lease))
+	for of, p := range pushes {
+		ops = append(ops, lease.Put(s.keys.Wake(p.to), p.encode(), of))
 	}
 	return ops, grants
 }
@@ -275,7 +276,7 @@ func (s *Store) promote(ops []*pb.RequestOp, t target, st *step, pr lock.Promoti
 		value.Since = time.Now().UnixMilli()
 	}
 	held := s.keys.HeldOf(t.name, pr.ID.Session) + strconv.Itoa(g.slot)
-	ops = append(ops, put(held, value.Encode(), pr.Lease))
+	ops = append(ops, lease.Put(held, value.Encode(), pr.Lease))
 	h, ok := st.holds[pr.ID]
 	if !ok {
 		return ops
@@ -284,8 +285,17 @@ func (s *Store) promote(ops []*pb.RequestOp, t target, st *step, pr lock.Promoti
 		if id != 0 {
 			kept := value
 			kept.TTL = h.seconds[end]
-			ops = append(ops, put(held+end, kept.Encode(), id))
+			ops = append(ops, lease.Put(held+end, kept.Encode(), id))
 		}
 	}
 	return ops
+}
+
+// unchanged compares a key with how it was seen. A guess knows only that it is
+// there.
+func unchanged(e *lock.Entry) *pb.Compare {
+	if e.Mod == 0 {
+		return lease.There(e.Key)
+	}
+	return lease.Modified(e.Key, e.Mod)
 }

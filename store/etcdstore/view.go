@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -25,7 +26,15 @@ type target struct {
 }
 
 func (se *session) target(name string, seq uint64) target {
-	return target{name, se, driver.ClaimID{Session: se.id, Seq: seq}}
+	return target{name, se, driver.ClaimID{Session: se.ID, Seq: seq}}
+}
+
+// session returns the session that the answer to a call must be for, nil for any.
+func (t target) session() *lease.Session {
+	if t.se == nil {
+		return nil
+	}
+	return t.se.Session
 }
 
 // view is what was seen of a target.
@@ -51,23 +60,23 @@ const (
 // reads are the operations that read a target; limit bounds the queue.
 func (s *Store) reads(t target, limit int64) []*pb.RequestOp {
 	ops := []*pb.RequestOp{
-		within(s.keys.Held(t.name), &pb.RangeRequest{}),
-		within(s.keys.Queue(t.name), &pb.RangeRequest{Limit: limit, SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_ASCEND}),
-		get(s.keys.Limit(t.name)),
+		lease.Within(s.keys.Held(t.name), &pb.RangeRequest{}),
+		lease.Within(s.keys.Queue(t.name), &pb.RangeRequest{Limit: limit, SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_ASCEND}),
+		lease.Get(s.keys.Limit(t.name)),
 	}
 	if t.se != nil {
 		ops = append(ops,
-			count(s.keys.Session(t.claim.Session)),
-			get(s.keys.Gone(t.claim)),
-			count(s.keys.Broken(t.claim)),
-			within(s.keys.QueueOf(t.name, t.claim.Session), &pb.RangeRequest{}))
+			lease.Count(s.keys.Session(t.claim.Session)),
+			lease.Get(s.keys.Gone(t.claim)),
+			lease.Count(s.keys.Broken(t.claim)),
+			lease.Within(s.keys.QueueOf(t.name, t.claim.Session), &pb.RangeRequest{}))
 	}
 	return ops
 }
 
 // read reads a target at one revision.
 func (s *Store) read(ctx context.Context, t target, limit int64) (*view, error) {
-	resp, err := s.commit(ctx, t.se, nil, s.reads(t, limit), nil)
+	resp, err := s.cluster.Commit(ctx, t.session(), nil, s.reads(t, limit), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -24,13 +25,13 @@ type withdrawal struct {
 func (se *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	found, err := se.withdraw(ctx, w)
 	if err != nil {
-		return driver.WasAbsent, fail(ctx, "withdraw", err, writing)
+		return driver.WasAbsent, se.C.Fail(ctx, "withdraw", err, lease.Writing)
 	}
 	return found, nil
 }
 
 func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	if err := se.enter(ctx); err != nil {
+	if err := se.Enter(ctx); err != nil {
 		return driver.WasAbsent, err
 	}
 	op := &withdrawal{target: se.target(w.Name, w.Seq), w: w}
@@ -70,8 +71,8 @@ func (se *session) guess(t target, w driver.Withdrawal) *view {
 	if !ok || w.KeepFor > 0 {
 		return nil // nothing is known, or there was a queue and may be one still
 	}
-	guess.own = lock.Entry{ID: t.claim, Slot: at.slot, Key: se.s.keys.HeldOf(t.name, se.id) + strconv.Itoa(at.slot),
-		Create: at.rev, Mod: at.rev, Lease: se.lease}
+	guess.own = lock.Entry{ID: t.claim, Slot: at.slot, Key: se.s.keys.HeldOf(t.name, se.ID) + strconv.Itoa(at.slot),
+		Create: at.rev, Mod: at.rev, Lease: se.Lease}
 	guess.g = lock.Grant{ID: t.claim, Slot: at.slot, Main: &guess.own}
 	if at.held {
 		guess.g.Max = &lock.Entry{Key: guess.own.Key + lock.EndMax}
@@ -98,7 +99,7 @@ func (w *withdrawal) decide(v *view) (*step, error) {
 	case v.queued != nil:
 		w.found = driver.WasQueued
 		st = &step{after: v.WithoutQueued(w.claim), ifs: []*pb.Compare{unchanged(v.queued)},
-			ops: []*pb.RequestOp{remove(v.queued.Key)}}
+			ops: []*pb.RequestOp{lease.Remove(v.queued.Key)}}
 	default:
 		return w.missing(v), nil
 	}
@@ -111,15 +112,15 @@ func (w *withdrawal) decide(v *view) (*step, error) {
 // release removes a grant. What keeps the lock taken stays.
 func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
 	st := newStep()
-	st.lean, st.ifs, st.ops = v.lean, append(st.ifs, unchanged(g.Main)), append(st.ops, remove(g.Main.Key))
+	st.lean, st.ifs, st.ops = v.lean, append(st.ifs, unchanged(g.Main)), append(st.ops, lease.Remove(g.Main.Key))
 	if g.Max != nil {
-		st.ops = append(st.ops, remove(g.Max.Key))
+		st.ops = append(st.ops, lease.Remove(g.Max.Key))
 	}
 	w.found = driver.WasGranted
 	if g.Over() {
 		w.found = driver.WasAbsent
 		for _, k := range g.Keeps {
-			st.ops = append(st.ops, remove(k.Key))
+			st.ops = append(st.ops, lease.Remove(k.Key))
 		}
 		st.after = v.Without(g)
 		return st, nil
@@ -133,7 +134,7 @@ func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
 		e := &lock.Entry{ID: g.ID, Slot: g.Slot, Key: g.Main.Key + lock.EndKeep, Value: g.Main.Value, Lease: id}
 		e.Value.TTL, e.Value.Since, e.Value.Token = ttl, time.Now().UnixMilli(), g.Main.Token()
 		st.keeps = true
-		st.ops = append(st.ops, put(e.Key, e.Value.Encode(), id))
+		st.ops = append(st.ops, lease.Put(e.Key, e.Value.Encode(), id))
 		kept = append(kept, e)
 	}
 	st.after = v.WithoutHeld(g, kept...)
@@ -145,25 +146,25 @@ func (w *withdrawal) missing(v *view) *step {
 	w.found = driver.WasAbsent
 	keys := w.se.s.keys
 	st := &step{after: v.Snapshot, ifs: []*pb.Compare{ // no attempt of it came since
-		nothingSince(keys.HeldOf(w.name, w.se.id), v.Rev), nothingSince(keys.QueueOf(w.name, w.se.id), v.Rev),
+		lease.NothingSince(keys.HeldOf(w.name, w.se.ID), v.Rev), lease.NothingSince(keys.QueueOf(w.name, w.se.ID), v.Rev),
 	}}
 	if v.broken {
 		// The key stays, for a withdrawal that is sent twice, but is not reported any
 		// more.
 		w.found = driver.WasBroken
-		st.ops = append(st.ops, put(keys.Broken(w.claim), []byte(withdrawn), w.se.lease))
+		st.ops = append(st.ops, lease.Put(keys.Broken(w.claim), []byte(lease.Withdrawn), w.se.Lease))
 	}
 	switch {
 	case v.tombstoned:
 	case w.w.Tombstone:
 		st.ops = append(st.ops, w.tombstone())
 	case v.gone:
-		st.ops = append(st.ops, remove(keys.Gone(w.claim)))
+		st.ops = append(st.ops, lease.Remove(keys.Gone(w.claim)))
 	}
 	return st
 }
 
 // tombstone makes the store refuse the claim until its session ends.
 func (w *withdrawal) tombstone() *pb.RequestOp {
-	return put(w.se.s.keys.Gone(w.claim), []byte(tombstonedText), w.se.lease)
+	return lease.Put(w.se.s.keys.Gone(w.claim), []byte(tombstonedText), w.se.Lease)
 }

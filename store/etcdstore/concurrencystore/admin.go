@@ -8,17 +8,16 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Inspect implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
 	st, err := s.inspect(ctx, name)
 	if err != nil {
-		return driver.Status{}, s.fail(ctx, "inspect", err, failure.Reading)
+		return driver.Status{}, s.cluster.Fail(ctx, "inspect", err, lease.Reading)
 	}
 	return st, nil
 }
@@ -49,9 +48,9 @@ func (s *Store) inspect(ctx context.Context, name string) (driver.Status, error)
 }
 
 // left is how long a lease lasts if it is not kept alive again. etcd rounds it down to whole seconds.
-func (s *Store) left(ctx context.Context, lease int64) (time.Duration, error) {
-	resp, err := s.parts.Leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: lease})
-	if err != nil && !failure.LeaseMissing(err) {
+func (s *Store) left(ctx context.Context, id int64) (time.Duration, error) {
+	resp, err := s.cluster.Leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: id})
+	if err != nil && !lease.LeaseMissing(err) {
 		return 0, err
 	}
 	if err != nil || resp.TTL <= 0 {
@@ -75,7 +74,7 @@ func (s *Store) SetLimit(context.Context, string, int64) error {
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
 	fence, err := s.breaks(ctx, name, token)
 	if err != nil {
-		return 0, s.fail(ctx, "break", err, failure.Writing)
+		return 0, s.cluster.Fail(ctx, "break", err, lease.Writing)
 	}
 	return fence, nil
 }
@@ -98,14 +97,13 @@ func (s *Store) breaks(ctx context.Context, name string, token driver.Token) (dr
 	if e == nil || e.token() != token.Base() {
 		return 0, notHeld
 	}
-	ops := []clientv3.Op{clientv3.OpDelete(e.key)}
+	ops := []*pb.RequestOp{lease.Remove(e.key)}
 	if e.ours {
-		lease := clientv3.WithLease(clientv3.LeaseID(e.lease))
-		ops = append(ops, clientv3.OpPut(s.parts.Keys.Gone(e.id), "", lease), clientv3.OpPut(s.parts.Keys.Broken(e.id), "", lease))
+		ops = append(ops, lease.Put(s.cluster.Keys.Gone(e.id), nil, e.lease), lease.Put(s.cluster.Keys.Broken(e.id), nil, e.lease))
 	}
-	done, err := s.commit(ctx, anyCluster, []clientv3.Cmp{createdAt(e.key, e.created)}, ops, nil)
+	done, err := s.cluster.Commit(ctx, nil, []*pb.Compare{lease.CreatedAt(e.key, e.created)}, ops, nil)
 	switch {
-	case failure.LeaseMissing(err), err == nil && !done.Succeeded:
+	case lease.LeaseMissing(err), err == nil && !done.Succeeded:
 		return 0, notHeld // it ended in between
 	case err != nil:
 		return 0, err

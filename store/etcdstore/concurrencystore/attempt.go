@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // attempt is one try to be granted.
@@ -21,14 +20,14 @@ type attempt struct {
 	id driver.ClaimID
 	// enqueue writes the key even if the lock is not free.
 	enqueue bool
-	text    string
+	text    []byte
 }
 
 // Attempt implements driver.Session.
 func (se *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	out, err := se.attempt(ctx, c)
 	if err != nil {
-		return driver.Outcome{}, se.s.fail(ctx, "attempt", err, failure.Writing)
+		return driver.Outcome{}, se.C.Fail(ctx, "attempt", err, lease.Writing)
 	}
 	return out, nil
 }
@@ -38,11 +37,11 @@ func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	text, err := json.Marshal(value{Session: se.id.String(), Seq: c.Seq, Since: time.Now().UnixMilli(), Record: *c.Terms.Record})
+	text, err := json.Marshal(value{Session: se.ID.String(), Seq: c.Seq, Since: time.Now().UnixMilli(), Record: *c.Terms.Record})
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	a := &attempt{session: se, queue: queue{se.s, under}, c: c, id: driver.ClaimID{Session: se.id, Seq: c.Seq}, enqueue: c.Queue, text: string(text)}
+	a := &attempt{session: se, queue: queue{se.s, under}, c: c, id: driver.ClaimID{Session: se.ID, Seq: c.Seq}, enqueue: c.Queue, text: text}
 	return a.run(ctx)
 }
 
@@ -53,8 +52,8 @@ func (a *attempt) run(ctx context.Context) (driver.Outcome, error) {
 		return a.afterReading(ctx)
 	}
 	key := a.keyOf(a.c.Name, slot)
-	resp, err := a.commit(ctx, a.ifs(handle, absent(key)), a.writes(key),
-		[]clientv3.Op{clientv3.OpGet(key), a.first(), a.readHandle(), a.readGone()})
+	resp, err := a.commit(ctx, a.ifs(handle, lease.Absent(key)), a.writes(key),
+		[]*pb.RequestOp{lease.Get(key), a.first(), a.readHandle(), a.readGone()})
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -79,7 +78,7 @@ func (a *attempt) run(ctx context.Context) (driver.Outcome, error) {
 // if none was added since. It becomes the latest value by that.
 func (a *attempt) afterReading(ctx context.Context) (driver.Outcome, error) {
 	for {
-		resp, err := a.commit(ctx, nil, []clientv3.Op{a.readOwn(a.c.Name), a.first(), a.readHandle(), a.readGone()}, nil)
+		resp, err := a.commit(ctx, nil, []*pb.RequestOp{a.readOwn(a.c.Name), a.first(), a.readHandle(), a.readGone()}, nil)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
@@ -104,7 +103,7 @@ func (a *attempt) afterReading(ctx context.Context) (driver.Outcome, error) {
 		slot := freeSlot(a.slotsIn(a.c.Name, resp, 0))
 		then := a.writes(a.keyOf(a.c.Name, slot))
 		if handle != latest {
-			then = append(then, clientv3.OpPut(a.s().parts.Keys.Handle(a.session.id), "", a.onLease()))
+			then = append(then, lease.Put(a.C.Keys.Handle(a.ID), nil, a.Lease))
 		}
 		done, err := a.commit(ctx, a.ifs(handle, a.nothingSince(a.c.Name, resp.Header.Revision)), then, nil)
 		if err != nil {
@@ -125,30 +124,30 @@ func (a *attempt) afterReading(ctx context.Context) (driver.Outcome, error) {
 func (a *attempt) s() *Store { return a.session.s }
 
 // ifs are the comparisons of a write: the session lives and this value of it is the latest, and no tombstone came.
-func (a *attempt) ifs(handle int64, more clientv3.Cmp) []clientv3.Cmp {
-	keys := a.s().parts.Keys
-	ifs := []clientv3.Cmp{
-		clientv3.Compare(clientv3.ModRevision(keys.Handle(a.session.id)), "=", handle),
-		absent(keys.Gone(a.id)),
+func (a *attempt) ifs(handle int64, more *pb.Compare) []*pb.Compare {
+	keys := a.C.Keys
+	ifs := []*pb.Compare{
+		lease.Modified(keys.Handle(a.ID), handle),
+		lease.Absent(keys.Gone(a.id)),
 		more,
 	}
 	if !a.enqueue {
-		ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(a.under).WithPrefix(), "<", 1))
+		ifs = append(ifs, lease.NothingSince(a.under, 0))
 	}
 	return ifs
 }
 
 // writes are the operations that write the key, and read what is before it.
-func (a *attempt) writes(key string) []clientv3.Op {
-	return []clientv3.Op{clientv3.OpPut(key, a.text, a.onLease()), a.first(), a.last(near + 1)}
+func (a *attempt) writes(key string) []*pb.RequestOp {
+	return []*pb.RequestOp{lease.Put(key, a.text, a.Lease), a.first(), a.last(near + 1)}
 }
 
-func (a *attempt) readGone() clientv3.Op {
-	return clientv3.OpGet(a.s().parts.Keys.Gone(a.id), clientv3.WithCountOnly())
+func (a *attempt) readGone() *pb.RequestOp {
+	return lease.Count(a.C.Keys.Gone(a.id))
 }
 
 // mine returns the key of the claim among those that were read, or nil.
-func (a *attempt) mine(resp *clientv3.TxnResponse, i int) *entry {
+func (a *attempt) mine(resp *pb.TxnResponse, i int) *entry {
 	return a.claimIn(a.c.Name, a.id, resp, i)
 }
 
@@ -159,7 +158,7 @@ func (a *attempt) tombstoned() (driver.Outcome, error) {
 }
 
 // written answers for a claim whose key was written, the last one of the lock.
-func (a *attempt) written(ctx context.Context, slot int, resp *clientv3.TxnResponse) (driver.Outcome, error) {
+func (a *attempt) written(ctx context.Context, slot int, resp *pb.TxnResponse) (driver.Outcome, error) {
 	own := &entry{key: a.keyOf(a.c.Name, slot), created: resp.Header.Revision}
 	before := rangeOf(resp, 2)
 	return a.place(ctx, own, rangeOf(resp, 1), resp.Header.Revision, func() (int, error) {
@@ -168,13 +167,13 @@ func (a *attempt) written(ctx context.Context, slot int, resp *clientv3.TxnRespo
 }
 
 // standing answers for a claim whose key was there.
-func (a *attempt) standing(ctx context.Context, own *entry, resp *clientv3.TxnResponse, first int) (driver.Outcome, error) {
+func (a *attempt) standing(ctx context.Context, own *entry, resp *pb.TxnResponse, first int) (driver.Outcome, error) {
 	return a.place(ctx, own, rangeOf(resp, first), resp.Header.Revision, func() (int, error) {
 		was := -1
 		if k, ok := a.claims.get(a.c.Seq); ok && k.created == own.created {
 			was = k.position
 		}
-		resp, err := a.commit(ctx, nil, []clientv3.Op{a.before(own.created, near)}, nil)
+		resp, err := a.commit(ctx, nil, []*pb.RequestOp{a.before(own.created, near)}, nil)
 		if err != nil {
 			return 0, err
 		}
@@ -210,7 +209,7 @@ func (a *attempt) place(ctx context.Context, own *entry, first *pb.RangeResponse
 
 // notFree answers for a try that wrote nothing. If only locks whose names continue this one are in its range, it is
 // written anyway, and removed if it is not the first.
-func (a *attempt) notFree(ctx context.Context, resp *clientv3.TxnResponse, first int) (driver.Outcome, error) {
+func (a *attempt) notFree(ctx context.Context, resp *pb.TxnResponse, first int) (driver.Outcome, error) {
 	front, err := a.front(ctx, rangeOf(resp, first), resp.Header.Revision)
 	switch {
 	case err != nil:
@@ -239,20 +238,20 @@ func (a *attempt) behind(ctx context.Context, out driver.Outcome, front *entry) 
 }
 
 // readOwn reads the keys of the session for a lock.
-func (se *session) readOwn(name string) clientv3.Op {
-	return clientv3.OpGet(se.ownKey(name), clientv3.WithRange(se.ownEnd(name)))
+func (se *session) readOwn(name string) *pb.RequestOp {
+	return lease.Read(&pb.RangeRequest{Key: []byte(se.ownKey(name)), RangeEnd: []byte(se.ownEnd(name))})
 }
 
 // nothingSince compares that no key of the session for a lock was created after a revision.
-func (se *session) nothingSince(name string, revision int64) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(se.ownKey(name)).WithRange(se.ownEnd(name)), "<", revision+1)
+func (se *session) nothingSince(name string, revision int64) *pb.Compare {
+	return lease.Created(se.ownKey(name), []byte(se.ownEnd(name)), pb.Compare_LESS, revision+1)
 }
 
 // ownIn returns the session's claims among keys that were read.
-func (se *session) ownIn(name string, resp *clientv3.TxnResponse, i int) (own []entry) {
+func (se *session) ownIn(name string, resp *pb.TxnResponse, i int) (own []entry) {
 	for _, kv := range rangeOf(resp, i).Kvs {
 		e := read(kv)
-		if slot, ok := slotOf(e.key, se.ownKey(name)); ok && e.ours && e.id.Session == se.id {
+		if slot, ok := slotOf(e.key, se.ownKey(name)); ok && e.ours && e.id.Session == se.ID {
 			e.slot = slot
 			own = append(own, e)
 		}
@@ -262,7 +261,7 @@ func (se *session) ownIn(name string, resp *clientv3.TxnResponse, i int) (own []
 
 // claimIn returns the key of a claim of the session among keys that were read, or nil. One whose value another program has
 // changed is known by its create revision.
-func (se *session) claimIn(name string, id driver.ClaimID, resp *clientv3.TxnResponse, i int) *entry {
+func (se *session) claimIn(name string, id driver.ClaimID, resp *pb.TxnResponse, i int) *entry {
 	if e := find(se.ownIn(name, resp, i), id); e != nil {
 		return e
 	}
@@ -279,7 +278,7 @@ func (se *session) claimIn(name string, id driver.ClaimID, resp *clientv3.TxnRes
 
 // slotsIn returns the slots of all keys of the session that were read, even of those without a claim as their value: a claim
 // that is written over one would get its create revision.
-func (se *session) slotsIn(name string, resp *clientv3.TxnResponse, i int) (used []int) {
+func (se *session) slotsIn(name string, resp *pb.TxnResponse, i int) (used []int) {
 	for _, kv := range rangeOf(resp, i).Kvs {
 		if slot, ok := slotOf(string(kv.Key), se.ownKey(name)); ok {
 			used = append(used, slot)

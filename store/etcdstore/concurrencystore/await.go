@@ -7,8 +7,9 @@ import (
 	"errors"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -24,17 +25,17 @@ func (se *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	case errors.Is(err, errWatch) && ctx.Err() == nil:
 		return driver.Outcome{State: driver.Absent}, nil
 	}
-	return driver.Outcome{}, se.s.fail(ctx, "await", err, failure.Reading)
+	return driver.Outcome{}, se.C.Fail(ctx, "await", err, lease.Reading)
 }
 
 func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	k, ok := se.claims.get(c.Seq)
 	if !ok || k.created == 0 {
-		return driver.Outcome{State: driver.Absent}, failure.Before(ctx)
+		return driver.Outcome{State: driver.Absent}, lease.Before(ctx)
 	}
 	q, key := queue{se.s, se.s.under(c.Name)}, se.keyOf(c.Name, k.slot)
 	for {
-		resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly()), q.before(k.created, 1)}, nil)
+		resp, err := se.commit(ctx, nil, []*pb.RequestOp{lease.Head(key), q.before(k.created, 1)}, nil)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
@@ -60,7 +61,7 @@ func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 func (se *session) deleted(ctx context.Context, key string, from int64) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for resp := range se.s.parts.Client.Watch(ctx, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
+	for resp := range se.C.Client.Watch(ctx, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
 		if err := resp.Err(); err != nil {
 			return errors.Join(errWatch, err)
 		}

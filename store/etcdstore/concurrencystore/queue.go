@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // queue reads the claims of a lock, in the order of their creation, so that what a client reads does not grow with the number
@@ -29,24 +29,27 @@ type queue struct {
 const near = 8
 
 // The order of the queue is that of the create revisions.
-var (
-	ascending  = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
-	descending = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)
+const (
+	byCreation = pb.RangeRequest_CREATE
+	ascending  = pb.RangeRequest_ASCEND
+	descending = pb.RangeRequest_DESCEND
 )
 
 // first reads the first key, which has the lock, with its value.
-func (q queue) first() clientv3.Op {
-	return clientv3.OpGet(q.under, clientv3.WithPrefix(), ascending, clientv3.WithLimit(1))
+func (q queue) first() *pb.RequestOp { return q.firstOf(1) }
+
+func (q queue) firstOf(n int64) *pb.RequestOp {
+	return lease.Within(q.under, &pb.RangeRequest{SortTarget: byCreation, SortOrder: ascending, Limit: n})
 }
 
 // last reads the last keys.
-func (q queue) last(n int64) clientv3.Op {
-	return clientv3.OpGet(q.under, clientv3.WithPrefix(), descending, clientv3.WithKeysOnly(), clientv3.WithLimit(n))
+func (q queue) last(n int64) *pb.RequestOp {
+	return lease.Within(q.under, &pb.RangeRequest{SortTarget: byCreation, SortOrder: descending, KeysOnly: true, Limit: n})
 }
 
 // before reads the last keys that were created before a revision.
-func (q queue) before(revision, n int64) clientv3.Op {
-	return clientv3.OpGet(q.under, clientv3.WithPrefix(), descending, clientv3.WithKeysOnly(), clientv3.WithLimit(n), clientv3.WithMaxCreateRev(revision-1))
+func (q queue) before(revision, n int64) *pb.RequestOp {
+	return lease.Within(q.under, &pb.RangeRequest{SortTarget: byCreation, SortOrder: descending, KeysOnly: true, Limit: n, MaxCreateRevision: revision - 1})
 }
 
 // isClaim reports whether a key in the range is a claim of this lock.
@@ -67,17 +70,17 @@ func (q queue) among(kvs []*mvccpb.KeyValue) (all []entry) {
 // front returns the claim that has the lock, from the answer to first, or nil.
 func (q queue) front(ctx context.Context, resp *pb.RangeResponse, revision int64) (*entry, error) {
 	if all := q.among(resp.Kvs); len(all) > 0 || !resp.More {
-		return firstOf(all), nil
+		return frontOf(all), nil
 	}
-	keys, err := q.keys(ctx, revision)
+	keys, err := q.keys(ctx, revision, 0)
 	if err != nil {
 		return nil, err
 	}
 	all, err := q.withValues(ctx, keys[:min(len(keys), 1)], revision)
-	return firstOf(all), err
+	return frontOf(all), err
 }
 
-func firstOf(all []entry) *entry {
+func frontOf(all []entry) *entry {
 	if len(all) == 0 {
 		return nil
 	}
@@ -92,7 +95,7 @@ func (q queue) previous(ctx context.Context, resp *pb.RangeResponse, revision in
 	if !resp.More {
 		return "", nil
 	}
-	keys, err := q.keys(ctx, revision, clientv3.WithMaxCreateRev(resp.Kvs[0].CreateRevision))
+	keys, err := q.keys(ctx, revision, resp.Kvs[0].CreateRevision)
 	if err != nil || len(keys) == 0 {
 		return "", err
 	}
@@ -101,7 +104,7 @@ func (q queue) previous(ctx context.Context, resp *pb.RangeResponse, revision in
 
 // head returns the first claims of a lock, at most so many, and how many there are.
 func (q queue) head(ctx context.Context, most int) (claims []entry, total int, err error) {
-	resp, err := q.s.read(ctx, clientv3.OpGet(q.under, clientv3.WithPrefix(), ascending, clientv3.WithLimit(int64(most))))
+	resp, err := q.s.read(ctx, q.firstOf(int64(most)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -109,18 +112,17 @@ func (q queue) head(ctx context.Context, most int) (claims []entry, total int, e
 	if !rangeOf(resp, 0).More {
 		return claims, len(claims), nil
 	}
-	keys, err := q.keys(ctx, resp.Header.Revision)
+	keys, err := q.keys(ctx, resp.Header.Revision, 0)
 	if n := min(len(keys), most); err == nil && len(claims) < n {
 		claims, err = q.withValues(ctx, keys[:n], resp.Header.Revision)
 	}
 	return claims, len(keys), err
 }
 
-// keys reads the keys of all claims in one call. It does not read pages: a page would have to begin at a create revision, and a
+// keys reads the keys of all claims in one call, or of those that were created up to a revision. It does not read pages: a page would have to begin at a create revision, and a
 // transaction of another program creates several keys at one.
-func (q queue) keys(ctx context.Context, revision int64, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
-	all := []clientv3.OpOption{clientv3.WithPrefix(), ascending, clientv3.WithKeysOnly(), clientv3.WithRev(revision)}
-	resp, err := q.s.read(ctx, clientv3.OpGet(q.under, append(all, opts...)...))
+func (q queue) keys(ctx context.Context, revision, until int64) ([]*mvccpb.KeyValue, error) {
+	resp, err := q.s.read(ctx, lease.Within(q.under, &pb.RangeRequest{SortTarget: byCreation, SortOrder: ascending, KeysOnly: true, Revision: revision, MaxCreateRevision: until}))
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +134,9 @@ func (q queue) withValues(ctx context.Context, keys []*mvccpb.KeyValue, revision
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	ops := make([]clientv3.Op, len(keys))
+	ops := make([]*pb.RequestOp, len(keys))
 	for i, kv := range keys {
-		ops[i] = clientv3.OpGet(string(kv.Key), clientv3.WithRev(revision))
+		ops[i] = lease.Read(&pb.RangeRequest{Key: kv.Key, Revision: revision})
 	}
 	resp, err := q.s.read(ctx, ops...)
 	if err != nil {
@@ -160,6 +162,6 @@ func (q queue) position(kvs []*mvccpb.KeyValue, more bool, inRange int64, was in
 	return max(seen, most)
 }
 
-func rangeOf(resp *clientv3.TxnResponse, i int) *pb.RangeResponse {
+func rangeOf(resp *pb.TxnResponse, i int) *pb.RangeResponse {
 	return resp.Responses[i].GetResponseRange()
 }

@@ -4,12 +4,11 @@ package concurrencystore
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // Reclaim implements driver.Session. etcd does not lose data, so nothing is put back: a grant is held if it is there. What a
@@ -17,15 +16,15 @@ import (
 func (se *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
 	kept, err := se.reclaim(ctx, held, last)
 	if err != nil {
-		return nil, se.s.fail(ctx, "reclaim", err, failure.Writing)
-	}
-	if _, err := se.Session.Reclaim(ctx, nil, last); err != nil {
-		return nil, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
+		return nil, se.C.Fail(ctx, "reclaim", err, lease.Writing)
 	}
 	return kept, nil
 }
 
 func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	if err := se.Enter(ctx); err != nil {
+		return nil, err
+	}
 	kept := make([]bool, len(held))
 	for i := range held {
 		var err error
@@ -44,7 +43,7 @@ func (se *session) confirm(ctx context.Context, h *driver.Held) (bool, error) {
 	c := &h.Claim
 	se.claims.touch(c.Seq)
 	q := queue{se.s, se.s.under(c.Name)}
-	resp, err := se.commit(ctx, nil, []clientv3.Op{se.readOwn(c.Name), q.first(), se.readHandle()}, nil)
+	resp, err := se.commit(ctx, nil, []*pb.RequestOp{se.readOwn(c.Name), q.first(), se.readHandle()}, nil)
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +67,7 @@ func (se *session) confirm(ctx context.Context, h *driver.Held) (bool, error) {
 
 // grantIn returns the key of a grant of the session among keys that were read, or nil. It is known by its create revision, which the
 // token has: another program may have written over its value.
-func (se *session) grantIn(name string, token driver.Token, resp *clientv3.TxnResponse, i int) *entry {
+func (se *session) grantIn(name string, token driver.Token, resp *pb.TxnResponse, i int) *entry {
 	for _, kv := range rangeOf(resp, i).Kvs {
 		e, ok := read(kv), false
 		if e.slot, ok = slotOf(e.key, se.ownKey(name)); ok && e.token() == token {
@@ -83,7 +82,7 @@ func (se *session) dropEarlier(ctx context.Context) error {
 	if !se.claims.resuming() {
 		return nil
 	}
-	attached, err := se.attached(ctx)
+	attached, err := se.Attached(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func (se *session) dropEarlier(ctx context.Context) error {
 // dropKey removes a key of the session unless the session was asked about its claim. If another program wrote over the value, the
 // claim is not known, and the key goes unless a claim uses it: it would block the lock for as long as the session lives.
 func (se *session) dropKey(ctx context.Context, name, key string, slot int) error {
-	resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
+	resp, err := se.commit(ctx, nil, []*pb.RequestOp{lease.Get(key)}, nil)
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (se *session) dropKey(ctx context.Context, name, key string, slot int) erro
 	}
 	for _, kv := range rangeOf(resp, 0).Kvs {
 		if !se.claims.used(name, slot) {
-			_, err = se.commit(ctx, []clientv3.Cmp{createdAt(key, kv.CreateRevision)}, []clientv3.Op{clientv3.OpDelete(key)}, nil)
+			_, err = se.commit(ctx, []*pb.Compare{lease.CreatedAt(key, kv.CreateRevision)}, []*pb.RequestOp{lease.Remove(key)}, nil)
 		}
 	}
 	return err

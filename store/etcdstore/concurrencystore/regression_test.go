@@ -17,7 +17,7 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
@@ -147,7 +147,7 @@ func TestLeaseThatEndsDuringARenewalIsGone(t *testing.T) {
 	attempt(t, ses, claim(1, "a"), driver.Granted)
 	w.set(func(ctx context.Context, c call, do func(context.Context) error) error {
 		if c.method == "LeaseTimeToLive" {
-			_, err := other.Revoke(ctx, clientv3.LeaseID(share.Lease(id)))
+			_, err := other.Revoke(ctx, clientv3.LeaseID(lease.Number(id)))
 			must.OK(t, err)
 		}
 		return do(ctx)

@@ -12,51 +12,37 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// session is a session of etcdstore, on whose lease the claims are.
+// session is a session of the cluster, on whose lease the claims are.
 type session struct {
-	driver.Session
-	s       *Store
-	id      driver.SessionID
-	lease   int64
-	cluster uint64
-	claims  *claims
+	*lease.Session
+	s      *Store
+	claims *claims
 	// unread is how many renewals in a row could not read which keys are there.
 	unread atomic.Int32
-}
-
-func newSession(s *Store, base driver.Session, id driver.SessionID) *session {
-	return &session{Session: base, s: s, id: id, lease: share.Lease(id), claims: newClaims()}
 }
 
 // own makes this value of the session the latest: it writes the handle of the session. A write of an earlier value
 // compares the handle, so an attempt that is still under way from there adds no key.
 func (se *session) own(ctx context.Context) error {
-	handle := se.s.parts.Keys.Handle(se.id)
-	resp, err := se.s.commit(ctx, anyCluster, []clientv3.Cmp{there(se.s.parts.Keys.Session(se.id))},
-		[]clientv3.Op{clientv3.OpGet(handle), clientv3.OpPut(handle, "", se.onLease())}, nil)
+	handle := se.C.Keys.Handle(se.ID)
+	resp, err := se.C.Commit(ctx, nil, []*pb.Compare{lease.There(se.C.Keys.Session(se.ID))},
+		[]*pb.RequestOp{lease.Get(handle), lease.Put(handle, nil, se.Lease)}, nil)
 	switch {
-	case failure.LeaseMissing(err), err == nil && !resp.Succeeded:
+	case lease.LeaseMissing(err), err == nil && !resp.Succeeded:
 		return fmt.Errorf("the session ended while it was opened: %w", driver.ErrUnavailable)
 	case err != nil:
 		return err
 	}
-	se.cluster = resp.Header.ClusterId
 	se.claims.opened(resp.Header.Revision, len(rangeOf(resp, 0).Kvs) > 0)
 	return nil
 }
 
-func (se *session) onLease() clientv3.OpOption {
-	return clientv3.WithLease(clientv3.LeaseID(se.lease))
-}
-
 // ownKey is the key of the session's first claim for a lock. The keys of its other claims have a dot and a number behind it.
-func (se *session) ownKey(name string) string { return fmt.Sprintf("%s%x", se.s.under(name), se.lease) }
+func (se *session) ownKey(name string) string { return fmt.Sprintf("%s%x", se.s.under(name), se.Lease) }
 
 // keyOf is the key of a claim.
 func (se *session) keyOf(name string, slot int) string {
@@ -71,36 +57,12 @@ func (se *session) keyOf(name string, slot int) string {
 func (se *session) ownEnd(name string) string { return se.ownKey(name) + "/" }
 
 // commit sends a transaction of the session.
-func (se *session) commit(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	resp, err := se.s.commit(ctx, se.cluster, ifs, then, otherwise)
-	if failure.LeaseMissing(err) {
+func (se *session) commit(ctx context.Context, ifs []*pb.Compare, then, otherwise []*pb.RequestOp) (*pb.TxnResponse, error) {
+	resp, err := se.C.Commit(ctx, se.Session, ifs, then, otherwise)
+	if lease.LeaseMissing(err) {
 		return nil, driver.ErrGone
 	}
 	return resp, err
-}
-
-// createdAt compares the revision at which a key was created; 0 is that of a key that does not exist.
-func createdAt(key string, revision int64) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(key), "=", revision)
-}
-
-func absent(key string) clientv3.Cmp { return createdAt(key, 0) }
-
-func there(key string) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
-}
-
-// attached returns the keys on the session's lease, from the memory of a leader, which may be behind.
-func (se *session) attached(ctx context.Context) ([]string, error) {
-	resp, err := se.s.parts.Leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: se.lease, Keys: true})
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]string, len(resp.Keys))
-	for i, k := range resp.Keys {
-		keys[i] = string(k)
-	}
-	return keys, nil
 }
 
 // KeepAlive implements driver.Session. A claim whose key another program deleted is reported as broken. Which keys are there is
@@ -109,7 +71,7 @@ func (se *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	held := se.claims.held()
 	renewal, err := se.Session.KeepAlive(ctx)
 	if err != nil {
-		return driver.Renewal{}, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
+		return driver.Renewal{}, err
 	}
 	reading, cancel := half(ctx)
 	defer cancel()
@@ -120,7 +82,7 @@ func (se *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	case passing(err) && se.unread.Add(1) < maxUnread:
 		return renewal, nil
 	default:
-		return driver.Renewal{}, se.s.fail(reading, "keep alive", err, failure.Reading)
+		return driver.Renewal{}, se.C.Fail(reading, "keep alive", err, lease.Reading)
 	}
 	still := se.claims.held() // a key that was removed since is not missing
 	for _, seq := range missing {
@@ -139,7 +101,7 @@ const maxUnread = 3
 
 // passing reports whether a read that failed may succeed later.
 func passing(err error) bool {
-	return !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrReset) && !failure.Definite(err)
+	return !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrReset) && !lease.Definite(err)
 }
 
 // half ends when half of the time of ctx is over, so that what was done before can be returned in time.
@@ -160,8 +122,8 @@ func (se *session) missing(ctx context.Context, held map[uint64]claim) (missing 
 	if len(held) == 0 {
 		return nil, nil
 	}
-	attached, err := se.attached(ctx)
-	if err != nil && !failure.LeaseMissing(err) {
+	attached, err := se.Attached(ctx)
+	if err != nil && !lease.LeaseMissing(err) {
 		return nil, err
 	}
 	listed := make(map[string]bool, len(attached))
@@ -187,9 +149,9 @@ func (se *session) missing(ctx context.Context, held map[uint64]claim) (missing 
 // absentOf reads which keys of claims are not there. A value of the session that is not the latest does not know: the latest may
 // have removed them.
 func (se *session) absentOf(ctx context.Context, held map[uint64]claim, part []uint64) (gone []uint64, err error) {
-	ops := []clientv3.Op{se.readHandle()}
+	ops := []*pb.RequestOp{se.readHandle()}
 	for _, seq := range part {
-		ops = append(ops, clientv3.OpGet(se.keyOf(held[seq].name, held[seq].slot), clientv3.WithKeysOnly()))
+		ops = append(ops, lease.Head(se.keyOf(held[seq].name, held[seq].slot)))
 	}
 	resp, err := se.commit(ctx, nil, ops, nil)
 	if err != nil {
@@ -211,12 +173,12 @@ func (se *session) absentOf(ctx context.Context, held map[uint64]claim, part []u
 }
 
 // readHandle reads the handle of the session, which is there as long as the session.
-func (se *session) readHandle() clientv3.Op {
-	return clientv3.OpGet(se.s.parts.Keys.Handle(se.id), clientv3.WithKeysOnly())
+func (se *session) readHandle() *pb.RequestOp {
+	return lease.Head(se.C.Keys.Handle(se.ID))
 }
 
 // handleIn is the revision of the handle that was read, 0 if the session has ended.
-func handleIn(resp *clientv3.TxnResponse, i int) int64 {
+func handleIn(resp *pb.TxnResponse, i int) int64 {
 	for _, kv := range rangeOf(resp, i).Kvs {
 		return kv.ModRevision
 	}
@@ -225,8 +187,13 @@ func handleIn(resp *clientv3.TxnResponse, i int) int64 {
 
 // Close implements driver.Session: the keys go with the lease.
 func (se *session) Close(ctx context.Context) error {
-	if err := se.Session.Close(ctx); err != nil {
-		return fmt.Errorf("concurrencystore: %w", driver.Inner(err))
+	err := lease.Before(ctx)
+	if err == nil {
+		se.End()
+		err = se.Revoke(ctx)
+	}
+	if err != nil && !lease.LeaseMissing(err) {
+		return se.C.Fail(ctx, "close", err, lease.Writing)
 	}
 	return nil
 }

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -31,10 +30,9 @@ type Options struct {
 
 // Store is a store on an etcd cluster. Make one with New or Open. It is safe for concurrent use.
 type Store struct {
-	base   *etcdstore.Store
-	parts  share.Parts
-	prefix string
-	fenced bool
+	cluster *lease.Cluster
+	prefix  string
+	fenced  bool
 }
 
 var (
@@ -46,11 +44,11 @@ var (
 // New returns a store that uses the client, which stays the caller's. A nil opts is fine. New does no I/O.
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	o := opts.copied()
-	base, err := etcdstore.New(client, &etcdstore.Options{Namespace: o.Namespace, MaxTTL: o.MaxTTL})
+	c, err := lease.New("concurrencystore", client, lease.Options{Namespace: o.Namespace, MaxTTL: o.MaxTTL})
 	if err != nil {
-		return nil, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
+		return nil, err
 	}
-	return over(base, o)
+	return on(c, o)
 }
 
 func (opts *Options) copied() Options {
@@ -60,14 +58,13 @@ func (opts *Options) copied() Options {
 	return *opts
 }
 
-// over returns a store with the sessions of base.
-func over(base *etcdstore.Store, o Options) (*Store, error) {
-	s := &Store{base: base, parts: share.PartsOf(base), prefix: o.Prefix, fenced: o.FencedPeers}
-	if space := s.parts.Keys.All(); !apart(o.Prefix, space) {
+// on returns a store on a cluster.
+func on(c *lease.Cluster, o Options) (*Store, error) {
+	if space := c.Keys.All(); !apart(o.Prefix, space) {
 		return nil, fmt.Errorf("concurrencystore: the keys of sessions begin with %q and those of locks with %q, so that one could be taken for the other; "+
 			"set Options.Namespace (namespace in a URL) to one without a slash that does not begin the prefix", space, o.Prefix)
 	}
-	return s, nil
+	return &Store{cluster: c, prefix: o.Prefix, fenced: o.FencedPeers}, nil
 }
 
 // apart reports whether no name of a lock has the keys of the namespace in its range, and not all names are in the namespace.
@@ -82,7 +79,7 @@ func (s *Store) named(name string) (under string, err error) {
 	switch {
 	case s.prefix+name == "":
 		return "", fmt.Errorf("a lock needs a name, or the store a prefix: %w", driver.ErrRefused)
-	case strings.HasPrefix(under, s.parts.Keys.All()):
+	case strings.HasPrefix(under, s.cluster.Keys.All()):
 		return "", fmt.Errorf("the name %q is among the keys of sessions; take another name or namespace: %w", name, driver.ErrRefused)
 	}
 	return under, nil
@@ -93,10 +90,10 @@ func (s *Store) under(name string) string { return s.prefix + name + "/" }
 
 // Close ends what the store runs in the background, and closes the client if the store owns it, which is so
 // after Open.
-func (s *Store) Close() error { return s.base.Close() }
+func (s *Store) Close() error { return s.cluster.Close() }
 
 // Check asks the cluster whether it is fit to keep locks, as etcdstore does.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.base.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.cluster.Check(ctx) }
 
 // What Guarantees and a refusal of Require: Correctness say.
 const (
@@ -107,8 +104,7 @@ const (
 
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps {
-	c := s.base.Caps()
-	c.Wanted, c.Linger, c.Shared, c.Reentry, c.Hold, c.Listing = driver.NoNotice, false, false, false, false, false
+	c := s.cluster.Caps()
 	c.Assumes += assumes
 	c.Advice = advice
 	if !s.fenced {
@@ -118,49 +114,23 @@ func (s *Store) Caps() driver.Caps {
 }
 
 // Shard implements driver.Store.
-func (s *Store) Shard(name string) string { return s.base.Shard(name) }
+func (s *Store) Shard(string) string { return "0" }
 
 // Open implements driver.Store. A session that was open before finds its claims again.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	req.Wanted = nil
-	base, renewal, err := s.base.Open(ctx, req)
+	se := &session{Session: s.cluster.NewSession(req.ID), s: s, claims: newClaims()}
+	renewal, err := se.Session.Open(ctx, req)
 	if err != nil {
-		return nil, driver.Renewal{}, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
+		return nil, driver.Renewal{}, err
 	}
-	se := newSession(s, base, req.ID)
 	if err := se.own(ctx); err != nil {
 		// The lease ends by itself. A revocation that arrived late would end the session that the next Open finds.
-		s.parts.Drop(base)
-		return nil, driver.Renewal{}, s.fail(ctx, "open", err, failure.Writing)
+		return nil, driver.Renewal{}, s.cluster.Fail(ctx, "open", err, lease.Writing)
 	}
 	return se, renewal, nil
 }
 
-// anyCluster is for a call that belongs to no session.
-const anyCluster = 0
-
-// commit sends a transaction, perhaps of a session, which knows its cluster. A cluster that was restored to older data may
-// have the same id, but not the revision that was seen before.
-func (s *Store) commit(ctx context.Context, cluster uint64, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	if err := failure.Before(ctx); err != nil {
-		return nil, err
-	}
-	high := s.parts.Revisions.High()
-	resp, err := s.parts.KV.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
-	switch {
-	case err != nil:
-		return nil, err
-	case cluster != anyCluster && resp.Header.ClusterId != cluster:
-		return nil, fmt.Errorf("cluster %x answers, the session was opened on %x: %w", resp.Header.ClusterId, cluster, driver.ErrReset)
-	}
-	return resp, s.parts.Revisions.See(resp.Header, high)
-}
-
 // read sends reads of one moment.
-func (s *Store) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	return s.commit(ctx, anyCluster, nil, ops, nil)
-}
-
-func (s *Store) fail(ctx context.Context, op string, err error, k failure.Kind) error {
-	return failure.Of(ctx, "concurrencystore", op, err, k)
+func (s *Store) read(ctx context.Context, ops ...*pb.RequestOp) (*pb.TxnResponse, error) {
+	return s.cluster.Commit(ctx, nil, nil, ops, nil)
 }

@@ -5,12 +5,12 @@ package concurrencystore
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storekit"
-	"github.com/fencelock/fencelock/store/etcdstore"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 )
 
 func init() { driver.Register(storekit.Opener(Open), driver.Variants("etcd-concurrency")...) }
@@ -25,28 +25,21 @@ func init() { driver.Register(storekit.Opener(Open), driver.Variants("etcd-concu
 //
 // A setting that is in opts, too, must have the same value there.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
-	scheme, rest, ok := strings.Cut(url, "://")
-	scheme, isOurs := strings.CutSuffix(scheme, "-concurrency")
-	if !ok || !isOurs {
+	if !slices.ContainsFunc(driver.Variants("etcd-concurrency"), func(scheme string) bool { return strings.HasPrefix(url, scheme+"://") }) {
 		return nil, errors.New("concurrencystore: the URL must begin with etcd-concurrency:// or etcds-concurrency:// (it is not shown, it may hold a password)")
 	}
 	o := opts.copied()
-	rest, err := storekit.Parameters{
+	form := storekit.Form{Package: "concurrencystore", Scheme: "etcd", Kinds: map[string]string{"concurrency": lease.Port}}
+	c, err := lease.Open(ctx, form, url, lease.Options{Namespace: o.Namespace, MaxTTL: o.MaxTTL}, storekit.Parameters{
 		"prefix":       storekit.Option("Prefix", &o.Prefix, storekit.Text),
 		"fenced_peers": storekit.Option("FencedPeers", &o.FencedPeers, storekit.Bool),
-		"namespace":    storekit.Option("Namespace", &o.Namespace, storekit.Text),
-		"max_ttl":      storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration),
-	}.Split("concurrencystore", rest)
+	})
 	if err != nil {
 		return nil, err
 	}
-	base, err := etcdstore.Open(ctx, scheme+"://"+rest, &etcdstore.Options{Namespace: o.Namespace, MaxTTL: o.MaxTTL})
+	s, err := on(c, o)
 	if err != nil {
-		return nil, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
-	}
-	s, err := over(base, o)
-	if err != nil {
-		_ = base.Close()
+		_ = c.Close()
 		return nil, err
 	}
 	return s, nil

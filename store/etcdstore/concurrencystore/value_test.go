@@ -10,17 +10,17 @@ import (
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // proclaim writes a value over the key of a session for a lock, or creates it, as an election does.
 func proclaim(t *testing.T, cluster *etcdtest.Cluster, name string, id driver.SessionID) (key string) {
 	t.Helper()
-	lease := share.Lease(id)
-	key = fmt.Sprintf("%s%s/%x", prefix, name, lease)
-	_, err := cluster.Connect(t).Put(t.Context(), key, "host-1:8080", clientv3.WithLease(clientv3.LeaseID(lease)))
+	on := lease.Number(id)
+	key = fmt.Sprintf("%s%s/%x", prefix, name, on)
+	_, err := cluster.Connect(t).Put(t.Context(), key, "host-1:8080", clientv3.WithLease(clientv3.LeaseID(on)))
 	must.OK(t, err)
 	return key
 }

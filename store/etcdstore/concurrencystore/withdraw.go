@@ -7,22 +7,19 @@ import (
 	"errors"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lease"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// withdrawnBroken is the value of the mark of a broken claim that was withdrawn, as in etcdstore.
-const withdrawnBroken = "withdrawn"
 
 // Withdraw implements driver.Session.
 func (se *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	if w.KeepFor > 0 {
-		return driver.WasAbsent, se.s.fail(ctx, "withdraw", errKeep, failure.Writing)
+		return driver.WasAbsent, se.C.Fail(ctx, "withdraw", errKeep, lease.Writing)
 	}
 	found, err := se.withdraw(ctx, w)
 	if err != nil {
-		return driver.WasAbsent, se.s.fail(ctx, "withdraw", err, failure.Writing)
+		return driver.WasAbsent, se.C.Fail(ctx, "withdraw", err, lease.Writing)
 	}
 	return found, nil
 }
@@ -50,35 +47,35 @@ func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 // if the key is gone another time, another program has deleted it.
 func (se *session) remove(ctx context.Context, w driver.Withdrawal, key string, created int64) (bool, error) {
 	se.claims.leave(w.Seq)
-	resp, err := se.commit(ctx, []clientv3.Cmp{createdAt(key, created)}, append(se.tombstone(w), clientv3.OpDelete(key)), nil)
+	resp, err := se.commit(ctx, []*pb.Compare{lease.CreatedAt(key, created)}, append(se.tombstone(w), lease.Remove(key)), nil)
 	if err == nil && resp.Succeeded {
 		return true, nil
 	}
-	if err == nil || failure.NotDone(ctx, err) {
+	if err == nil || lease.NotDone(ctx, err) {
 		se.claims.stay(w.Seq)
 	}
 	return false, err
 }
 
 // tombstone is the operation that makes the store refuse the claim from now on, if the withdrawal asks for it.
-func (se *session) tombstone(w driver.Withdrawal) []clientv3.Op {
+func (se *session) tombstone(w driver.Withdrawal) []*pb.RequestOp {
 	if !w.Tombstone {
 		return nil
 	}
-	return []clientv3.Op{clientv3.OpPut(se.s.parts.Keys.Gone(driver.ClaimID{Session: se.id, Seq: w.Seq}), "", se.onLease())}
+	return []*pb.RequestOp{lease.Put(se.C.Keys.Gone(driver.ClaimID{Session: se.ID, Seq: w.Seq}), nil, se.Lease)}
 }
 
 // removeAfterReading reads what there is of a claim, and removes it if that has not changed since. It reads the key that the claim
 // uses, and all keys of the session for the lock if the claim is not there: an earlier value of the session may have written it.
 func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, k claim, known bool) (driver.Removed, error) {
-	id := driver.ClaimID{Session: se.id, Seq: w.Seq}
-	broken, q := se.s.parts.Keys.Broken(id), queue{se.s, se.s.under(w.Name)}
+	id := driver.ClaimID{Session: se.ID, Seq: w.Seq}
+	broken, q := se.C.Keys.Broken(id), queue{se.s, se.s.under(w.Name)}
 	for wide := !known; ; {
-		own := clientv3.OpGet(se.keyOf(w.Name, k.slot))
+		own := lease.Get(se.keyOf(w.Name, k.slot))
 		if wide {
 			own = se.readOwn(w.Name)
 		}
-		resp, err := se.commit(ctx, nil, []clientv3.Op{own, q.first(), se.readHandle(), clientv3.OpGet(broken)}, nil)
+		resp, err := se.commit(ctx, nil, []*pb.RequestOp{own, q.first(), se.readHandle(), lease.Get(broken)}, nil)
 		if err != nil {
 			return driver.WasAbsent, err
 		}
@@ -112,12 +109,12 @@ func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, 
 		lost := here && now.state == granted && now.leaving == 0 && handle == se.claims.latest()
 		found, mark := missing(rangeOf(resp, 3).Kvs, lost)
 		if mark {
-			ops = append(ops, clientv3.OpPut(broken, withdrawnBroken, se.onLease()))
+			ops = append(ops, lease.Put(broken, []byte(lease.Withdrawn), se.Lease))
 		}
 		if len(ops) == 0 {
 			return found, nil
 		}
-		done, err := se.commit(ctx, []clientv3.Cmp{unless}, ops, nil)
+		done, err := se.commit(ctx, []*pb.Compare{unless}, ops, nil)
 		if err != nil || done.Succeeded {
 			return found, err
 		}
@@ -129,7 +126,7 @@ func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, 
 func missing(marks []*mvccpb.KeyValue, lost bool) (found driver.Removed, mark bool) {
 	switch {
 	case len(marks) > 0:
-		return driver.WasBroken, string(marks[0].Value) != withdrawnBroken
+		return driver.WasBroken, string(marks[0].Value) != lease.Withdrawn
 	case lost:
 		return driver.WasBroken, true
 	}

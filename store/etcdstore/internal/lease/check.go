@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package etcdstore
+package lease
 
 import (
 	"context"
@@ -35,26 +35,19 @@ type facts struct {
 // not answer at all.
 const askWithin = 3 * time.Second
 
-// Check asks every member that the client knows whether it is fit to keep locks, and
-// returns what is not, with what to change; an empty result is a good one. It writes
-// nothing. What the user's permissions hide is a finding, too. The error means that no
-// member answered at all. The codes are alarm, jwt, leader, learner, member, quota,
-// unchecked, unreachable, version; findings without a Node are about the cluster.
-//
-// Clocks are not checked: etcd does not return the time, and its leases do not depend on
-// the time of day.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+// Check is that of etcdstore.Store.
+func (c *Cluster) Check(ctx context.Context) ([]driver.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	var f facts
-	for _, endpoint := range s.client.Endpoints() {
+	for _, endpoint := range c.Client.Endpoints() {
 		f.endpoints = append(f.endpoints, bare(endpoint))
 	}
 	f.statuses, f.errs = make([]*pb.StatusResponse, len(f.endpoints)), make([]error, len(f.endpoints))
 	var asking sync.WaitGroup
-	for i, endpoint := range s.client.Endpoints() {
+	for i, endpoint := range c.Client.Endpoints() {
 		asking.Go(func() {
-			r, err := s.client.Status(ctx, endpoint)
+			r, err := c.Client.Status(ctx, endpoint)
 			f.statuses[i], f.errs[i] = (*pb.StatusResponse)(r), err
 			if err != nil {
 				f.statuses[i] = nil
@@ -62,31 +55,31 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 		})
 	}
 	asking.Go(func() {
-		r, err := s.client.AlarmList(ctx)
+		r, err := c.Client.AlarmList(ctx)
 		f.alarmsErr = err
 		if err == nil {
 			f.alarms = r.Alarms
 		}
 	})
 	asking.Go(func() {
-		if r, err := s.client.MemberList(ctx, clientv3.WithSerializable()); err == nil {
+		if r, err := c.Client.MemberList(ctx, clientv3.WithSerializable()); err == nil {
 			f.members = r.Members
 		}
 	})
 	asking.Wait()
 	if !slices.ContainsFunc(f.errs, func(err error) bool { return err == nil || hidden(err) }) {
-		return nil, fail(ctx, "check", f.errs[0], reading)
+		return nil, c.Fail(ctx, "check", f.errs[0], Reading)
 	}
-	f.jwt = s.client.Username != "" && slices.ContainsFunc(f.statuses, func(st *pb.StatusResponse) bool {
+	f.jwt = c.Client.Username != "" && slices.ContainsFunc(f.statuses, func(st *pb.StatusResponse) bool {
 		return st != nil && !atLeast(st.Version, 3, 5)
-	}) && s.usesJWT(ctx)
+	}) && c.usesJWT(ctx)
 	return judge(f), nil
 }
 
 // usesJWT reports whether the cluster gives its users JWTs, which begin with a JSON object in
 // base64. A token that has ended is a sign of it, too: simple tokens are renewed by each use.
-func (s *Store) usesJWT(ctx context.Context) bool {
-	r, err := s.client.Authenticate(ctx, s.client.Username, s.client.Password)
+func (c *Cluster) usesJWT(ctx context.Context) bool {
+	r, err := c.Client.Authenticate(ctx, c.Client.Username, c.Client.Password)
 	if err != nil {
 		return errors.Is(err, rpctypes.ErrInvalidAuthToken)
 	}

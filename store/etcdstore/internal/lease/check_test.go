@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package etcdstore
+package lease
 
 import (
 	"context"
@@ -75,7 +75,7 @@ func (f *facts) add(st *pb.StatusResponse, err error) {
 func TestCheck(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	client := cluster.Connect(t)
-	s, err := New(client, nil)
+	s, err := New("etcdstore", client, Options{})
 	must.OK(t, err)
 	want := func(want string) {
 		t.Helper()

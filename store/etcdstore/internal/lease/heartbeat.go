@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package etcdstore
+package lease
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -59,7 +58,7 @@ func (h *heartbeats) renew(ctx context.Context, lease int64) (ttl time.Duration,
 		if resp, err = h.ask(ctx, b, lease); err == nil {
 			break
 		}
-		if again := used || failure.NotServed(err); !again || tries > h.members() || ctx.Err() != nil {
+		if again := used || notServed(err); !again || tries > h.members() || ctx.Err() != nil {
 			return 0, 0, err
 		}
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure turns what etcd's client returned into the errors of package driver.
-package failure
+package lease
 
 import (
 	"context"
@@ -24,10 +23,10 @@ const (
 	Writing Kind = true
 )
 
-// Of turns what the client returned into the words of the contract. Only what etcd
+// failed turns what the client returned into the words of the contract. Only what etcd
 // certainly refused is a definite error: whatever else may go wrong with a write
 // may go wrong after it was done.
-func Of(ctx context.Context, store, op string, err error, k Kind) error {
+func failed(ctx context.Context, store, op string, err error, k Kind) error {
 	for _, known := range []error{driver.ErrUnknown, driver.ErrUnavailable, driver.ErrGone, driver.ErrReset,
 		driver.ErrNotHeld, driver.ErrRefused} {
 		if errors.Is(err, known) {
@@ -55,7 +54,7 @@ func Of(ctx context.Context, store, op string, err error, k Kind) error {
 
 // NotDone reports whether a write that returned err certainly did nothing in this cluster.
 func NotDone(ctx context.Context, err error) bool {
-	err = Of(ctx, "", "", err, Writing)
+	err = failed(ctx, "", "", err, Writing)
 	return !errors.Is(err, driver.ErrUnknown) && !errors.Is(err, driver.ErrReset)
 }
 
@@ -64,7 +63,7 @@ func NotDone(ctx context.Context, err error) bool {
 func outcome(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace),
-		errors.Is(err, rpctypes.ErrNotCapable), NotServed(err):
+		errors.Is(err, rpctypes.ErrNotCapable), notServed(err):
 		return driver.ErrUnavailable
 	}
 	return nil
@@ -73,9 +72,9 @@ func outcome(err error) error {
 // errLearner is what a learner refuses calls with. Package rpctypes has no variable for it.
 var errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
 
-// NotServed reports whether a member refused a call because it serves nobody now: it has no leader, or is a learner. It did nothing,
+// notServed reports whether a member refused a call because it serves nobody now: it has no leader, or is a learner. It did nothing,
 // and another member may do it.
-func NotServed(err error) bool {
+func notServed(err error) bool {
 	for _, known := range []error{rpctypes.ErrNoLeader, errLearner} {
 		if errors.Is(err, known) || rpctypes.Error(err) == known {
 			return true
@@ -115,7 +114,7 @@ func LeaseMissing(err error) bool {
 	return errors.Is(err, rpctypes.ErrLeaseNotFound) || rpctypes.Error(err) == rpctypes.ErrLeaseNotFound
 }
 
-// LeaseThere reports whether a lease that a call makes is there already.
-func LeaseThere(err error) bool {
+// leaseThere reports whether a lease that a call makes is there already.
+func leaseThere(err error) bool {
 	return errors.Is(err, rpctypes.ErrLeaseExist) || rpctypes.Error(err) == rpctypes.ErrLeaseExist
 }

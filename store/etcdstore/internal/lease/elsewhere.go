@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package etcdstore
+package lease
 
 import (
 	"context"
 	"time"
 
-	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -23,7 +22,7 @@ func elsewhere[R any](ctx context.Context, members int, call func(ctx context.Co
 	ctx = clientv3.WithRequireLeader(ctx)
 	for tries := 0; ; tries++ {
 		r, err := call(ctx)
-		if err == nil || tries == members || ctx.Err() != nil || !failure.NotServed(err) {
+		if err == nil || tries == members || ctx.Err() != nil || !notServed(err) {
 			return r, err
 		}
 	}
@@ -115,5 +114,5 @@ func twice[R any](ctx context.Context, members, calls int, call func(ctx context
 
 // retriable reports whether another answer to the same call may be better.
 func retriable(ctx context.Context, err error) bool {
-	return !leaseThere(err) && !leaseMissing(err) && !failure.Definite(clientv3.ContextError(ctx, err))
+	return !leaseThere(err) && !LeaseMissing(err) && !Definite(clientv3.ContextError(ctx, err))
 }
