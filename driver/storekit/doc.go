@@ -9,6 +9,8 @@
 //
 //   - Gate keeps sessions away from servers on which locks are unsafe.
 //
+//   - Watches notify holders of claims that wait, where a client can watch a queue.
+//
 //   - Opener is what driver.Register wants.
 //
 //     o := *opts // the caller's

@@ -27,7 +27,7 @@ func (se *session) Close(ctx context.Context) error {
 		if se.pushes != nil {
 			se.pushes.cancel()
 		}
-		se.unwatchAllLocked()
+		se.notices.Close()
 	}
 	se.mu.Unlock()
 	se.s.handles.drop(se)

@@ -14,90 +14,26 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// notices are the watches on the queues behind the grants of a session whose holders asked
-// for it. A watch ends with the first claim that is queued: its holder is notified then.
-type notices struct {
-	wanted func(seq uint64)
-	// Guarded by the session's mu.
-	watches map[uint64]context.CancelFunc // by claim, also of those that were notified
-}
+// noticePause is long enough for a cluster without a leader.
+const noticePause = time.Second
 
 // watchGrant begins to watch the queue behind a claim, if that is granted and has Watch.
 func (se *session) watchGrant(c *driver.Claim, granted bool) {
-	if !granted || !c.Watch || se.notices.wanted == nil {
-		return
-	}
-	se.mu.Lock()
-	defer se.mu.Unlock()
-	if se.Ended() || se.stale || se.notices.watches[c.Seq] != nil {
-		return
-	}
-	// Not with the call that began it, but with the client. A member that has lost its
-	// leader must report it: its silence would mean that no claim is queued.
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(se.s.cluster.Client.Ctx()))
-	if se.notices.watches == nil {
-		se.notices.watches = map[uint64]context.CancelFunc{}
-	}
-	se.notices.watches[c.Seq] = cancel
-	t := se.target(c.Name, c.Seq)
-	go func() {
-		defer cancel()
-		t.notify(ctx)
-	}()
-}
-
-// unwatchLocked ends the watch behind a claim that was withdrawn. se.mu must be held.
-func (se *session) unwatchLocked(seq uint64) {
-	if cancel := se.notices.watches[seq]; cancel != nil {
-		cancel()
-		delete(se.notices.watches, seq)
-	}
-}
-
-// unwatchAllLocked ends the watches of a session that is closed, or that was opened again
-// with another value. se.mu must be held.
-func (se *session) unwatchAllLocked() {
-	for seq := range se.notices.watches {
-		se.unwatchLocked(seq)
-	}
-}
-
-// noticePause is how long a watch that failed pauses before the next try: short against a
-// renewal, and long enough for a cluster without a leader.
-const noticePause = time.Second
-
-// notify notifies the session when a claim is queued behind the granted one, and returns
-// then, or when ctx ends or the grant has ended.
-func (t target) notify(ctx context.Context) {
-	for {
-		wanted, err := t.queuedBehind(ctx)
-		switch {
-		case wanted:
-			t.se.notices.wanted(t.claim.Seq)
-			return
-		case err == nil: // a withdrawal came before the watch
-			t.se.mu.Lock()
-			t.se.unwatchLocked(t.claim.Seq)
-			t.se.mu.Unlock()
-			return
-		}
-		select {
-		case <-time.After(noticePause):
-		case <-ctx.Done():
-			return
-		}
+	if granted && c.Watch {
+		// A member that has lost its leader must report it: its silence would mean that no claim is queued.
+		se.notices.Start(clientv3.WithRequireLeader(se.C.Client.Ctx()), c, se.queuedBehind)
 	}
 }
 
 // queuedBehind returns true when a claim is in the lock's queue, and false without an error
 // if the grant is not there.
-func (t target) queuedBehind(ctx context.Context) (bool, error) {
+func (se *session) queuedBehind(ctx context.Context, seq uint64, name string) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := t.se.s
+	s, t := se.s, se.target(name, seq)
 	// The watch comes before the read, so that nothing is missed: one that begins at the
 	// revision of a read is served in steps of 100 ms.
-	events := s.cluster.Client.Watch(ctx, s.keys.Queue(t.name), clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
+	events := s.cluster.Client.Watch(ctx, s.keys.Queue(name), clientv3.WithPrefix(), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete())
 	if created, ok := <-events; !ok || created.Err() != nil {
 		return false, errors.Join(errWatch, created.Err())
 	}
@@ -163,7 +99,7 @@ func (se *session) retire() {
 	se.mu.Lock()
 	defer se.mu.Unlock()
 	se.stale = true
-	se.unwatchAllLocked()
+	se.notices.Close()
 	if se.pushes != nil {
 		se.pushes.cancel()
 	}

@@ -107,7 +107,7 @@ func (se *session) dropClaim(seq uint64, name string, alone bool) {
 	delete(se.waits, seq)
 	delete(se.grants, seq)
 	delete(se.touched, seq) // an Open that was sent twice is not followed by the Reclaim that ends these notes
-	se.unwatchLocked(seq)
+	se.notices.End(seq)
 	if n := se.busy[name]; alone && n > 1 {
 		se.busy[name] = n - 1
 	} else if alone {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storekit"
 )
 
 // record is what the node of a session holds.
@@ -71,6 +72,8 @@ type link struct {
 	opening    sync.Mutex // one at a time makes the node
 	downgrades sync.Mutex // held while a downgrade is sent, and while its outcome is read
 
+	notices storekit.Watches
+
 	mu      sync.Mutex
 	open    bool // the node is there
 	owner   bool // and is ours; otherwise another process made it
@@ -78,7 +81,6 @@ type link struct {
 	version int32
 	claims  map[uint64]entry
 	watches map[string]<-chan zk.Event
-	notices notices
 	owned   owned
 	crowded int         // so many watches are worth a sweep
 	timer   *time.Timer // ends it unless it is kept alive
@@ -91,7 +93,7 @@ type link struct {
 func (s *Store) dial(id string, ttl time.Duration) (*link, error) {
 	ask := ttl + s.lag(ttl)
 	l := &link{
-		store: s, id: id, path: s.paths.session(id), ttl: ttl, ask: ask, wire: newWire(false, ask), pulse: pulse{certain: time.Now()},
+		store: s, id: id, path: s.paths.session(id), ttl: ttl, ask: ask, notices: storekit.Watches{Pause: ask / 8}, wire: newWire(false, ask), pulse: pulse{certain: time.Now()},
 		has: make(chan struct{}), over: make(chan struct{}), left: make(chan struct{}),
 		claims: map[uint64]entry{}, watches: map[string]<-chan zk.Event{}, crowded: fewWatches,
 	}
@@ -179,7 +181,7 @@ func (l *link) end() {
 	}
 	l.isOver = true
 	close(l.over)
-	l.unwatchAllLocked()
+	l.notices.Close()
 	if l.timer != nil {
 		l.timer.Stop()
 	}

@@ -188,7 +188,7 @@ func (l *link) missing(seq uint64) {
 		l.takeLocked(seq)
 	}
 	delete(l.claims, seq)
-	l.unwatchLocked(seq)
+	l.notices.End(seq)
 }
 
 // takenBack ends the report that a claim was taken, and returns whether it was.

@@ -28,7 +28,7 @@ func (l *link) dropClaim(seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.claims, seq)
-	l.unwatchLocked(seq)
+	l.notices.End(seq)
 }
 
 // KeepAlive implements driver.Session.

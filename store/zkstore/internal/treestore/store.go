@@ -145,9 +145,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err != nil {
 		return nil, driver.Renewal{}, err
 	}
-	l.mu.Lock()
-	l.notices.wanted = req.Wanted
-	l.mu.Unlock()
+	l.notices.Report(req.Wanted)
 	renewal, err := run(l.again(ctx, "open"), l.begin)
 	if err != nil {
 		if errors.Is(err, driver.ErrGone) { // while it was being opened: once more is worth it
