@@ -51,8 +51,10 @@ func (o *Options) tree() treestore.Options {
 }
 
 // Store is a store on a ZooKeeper ensemble. Make one with New or Open. It is safe for
-// concurrent use.
-type Store struct{ store *treestore.Store }
+// concurrent use. Every session has its own connection.
+type Store struct{ *inner }
+
+type inner = treestore.Store
 
 var _ driver.Store = (*Store)(nil)
 
@@ -67,38 +69,17 @@ func New(servers []string, opts *Options) (*Store, error) {
 	return &Store{s}, nil
 }
 
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps { return s.store.Caps() }
-
-// Shard implements driver.Store: an ensemble is one shard.
-func (s *Store) Shard(name string) string { return s.store.Shard(name) }
-
-// Open implements driver.Store. Every session has its own connection.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	return s.store.Open(ctx, req)
-}
-
 // Inspect implements driver.Store. The age of a holder counts from when it was
 // queued, by the clocks of the leader and of this process; its end is the latest it can
 // be.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	return s.store.Inspect(ctx, name)
-}
-
-// List implements driver.Store.
-func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	return s.store.List(ctx, q)
+	return s.inner.Inspect(ctx, name)
 }
 
 // Break implements driver.Store. Breaking two readers in front of the same writer gives the
 // same fence twice.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	return s.store.Break(ctx, name, token)
-}
-
-// SetLimit implements driver.Store.
-func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
-	return s.store.SetLimit(ctx, name, limit)
+	return s.inner.Break(ctx, name, token)
 }
 
 // Check asks every server that the store knows whether it is fit to keep locks, and returns
@@ -109,7 +90,7 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // without a Node are about the ensemble.
 //
 // Whether a server writes to disk before it answers (forceSync) cannot be read.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.inner.Check(ctx) }
 
 // Close ends every session that is still open and closes all connections.
-func (s *Store) Close() error { return s.store.Close() }
+func (s *Store) Close() error { return s.inner.Close() }

@@ -66,7 +66,9 @@ type Options struct {
 
 // Store is a store that shares locks with Curator. Make one with New or Open. It is safe for
 // concurrent use.
-type Store struct{ store *treestore.Store }
+type Store struct{ *inner }
+
+type inner = treestore.Store
 
 var _ driver.Store = (*Store)(nil)
 
@@ -121,45 +123,34 @@ const (
 		"Tokens keep increasing as long as the ensemble keeps its data."
 )
 
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps { return s.store.Caps() }
-
-// Shard implements driver.Store: an ensemble is one shard.
-func (s *Store) Shard(name string) string { return s.store.Shard(name) }
-
-// Open implements driver.Store. Every session has its own connection.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	return s.store.Open(ctx, req)
-}
-
 // Inspect implements driver.Store. A holder of another program is shown with the text of its node
 // as owner; its end is the longest timeout of a session. A reader that Java acquired under its own
 // write lock is shown with a token below those of the writers that wait.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	return s.store.Inspect(ctx, name)
+	return s.inner.Inspect(ctx, name)
 }
 
 // List implements driver.Store. It walks the tree below Options.Root, because a lock may be
 // anywhere in it, and shows the locks of the store's recipe. Below Root, nodes that the user may not
 // read are left out. With a NameMapper it is not supported.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	return s.store.List(ctx, q)
+	return s.inner.List(ctx, q)
 }
 
 // Break implements driver.Store. A holder of another program is not notified: Curator does not
 // watch the node of a lock that it holds.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	return s.store.Break(ctx, name, token)
+	return s.inner.Break(ctx, name, token)
 }
 
 // SetLimit implements driver.Store: it is not supported, because other programs count every child
 // of a lock.
 func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
-	return s.store.SetLimit(ctx, name, limit)
+	return s.inner.SetLimit(ctx, name, limit)
 }
 
 // Check asks every server whether it is fit to keep locks, as zkstore does.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.inner.Check(ctx) }
 
 // Close ends every session that is still open and closes all connections.
-func (s *Store) Close() error { return s.store.Close() }
+func (s *Store) Close() error { return s.inner.Close() }
