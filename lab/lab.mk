@@ -69,7 +69,7 @@ figures-cli:
 
 # What the server costs the store, what it lets pass, how fluid its page is; needs redis-server and Chromium.
 figures-serve:
-	set -o pipefail; go test ./cmd/fencelock/internal/serve -count=1 -v -run '^(TestViewersShareOnePoll|TestHostileRequestsDoNotPass|TestConsoleStaysFluid)$$' | grep -E $(REPORT)
+	set -o pipefail; go test ./cmd/fencelock/internal/server -count=1 -v -run '^(TestViewersShareOnePoll|TestHostileRequestsDoNotPass|TestConsoleStaysFluid)$$' | grep -E $(REPORT)
 	set -o pipefail; go test ./cmd/fencelock -count=1 -v -run '^(TestServeDemo|TestServeCosts)$$' -serve.demo=40s -serve.costs | grep -E $(REPORT)
 
 # Kill, pause and cut off servers, Go and Python workers for ten minutes; needs redis-server and python3.
@@ -116,7 +116,7 @@ figures-engines: figures-stores
 
 # Pictures of the console, from a real run, into the folder TO; needs redis-server and Chromium.
 pictures-console:
-	go test ./cmd/fencelock/internal/serve -count=1 -run '^(TestConsoleInABrowser|TestConsoleBreaksALock|TestConsoleStaysFluid)$$' -console.pictures=$(abspath $(TO))
+	go test ./cmd/fencelock/internal/server -count=1 -run '^(TestConsoleInABrowser|TestConsoleBreaksALock|TestConsoleStaysFluid)$$' -console.pictures=$(abspath $(TO))
 
 # The second matrix: lost, reordered and delayed packets, drifting clocks; as root, 45 minutes at most.
 torture-lossy:

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
@@ -137,7 +137,7 @@ func shownHint(r *agent.Reply, format string, most time.Duration, while int) str
 		until = fmt.Sprintf("process %d ends", while)
 	}
 	hint := fmt.Sprintf("%s is held now, until %s, for at most %s; to release it: fencelock release --handle %s",
-		r.Lock, until, plain.Short(most), quoted(r.Handle))
+		r.Lock, until, text.Short(most), quoted(r.Handle))
 	if format != "json" {
 		hint += `. The lines above set nothing in your shell: fencelock acquire --help shows the line that does; or use fencelock run`
 	}

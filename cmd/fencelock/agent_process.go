@@ -17,7 +17,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -78,7 +78,7 @@ func (k *agentProcess) main(name, socket string) error {
 	if err == nil {
 		reply = k.held.Reply(socket)
 	} else {
-		reply.Error = plain.Unprefixed(err)
+		reply.Error = text.Unprefixed(err)
 	}
 	notified := json.NewEncoder(k.out).Encode(reply)
 	if err != nil {

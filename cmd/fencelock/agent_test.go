@@ -19,7 +19,7 @@ import (
 )
 
 // startAgent acquires a lock and returns the handle and the process behind it.
-func startAgent(t testing.TB, s *server, name string, more ...string) (handle string, pid int) {
+func startAgent(t testing.TB, s *redisServer, name string, more ...string) (handle string, pid int) {
 	t.Helper()
 	p := fencelockCLI(t, s.url(), append([]string{"acquire", name, "-o", "json"}, more...)...).want(0)
 	var r agent.Reply

@@ -12,7 +12,7 @@ import (
 )
 
 // benchmark measures for longer on a machine that is so busy that nothing is done in a short time.
-func benchmark(t *testing.T, s *server, args ...string) *process {
+func benchmark(t *testing.T, s *redisServer, args ...string) *process {
 	t.Helper()
 	length := 300 * time.Millisecond
 	for length < 10*time.Second {

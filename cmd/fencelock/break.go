@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -71,7 +71,7 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	case reason == "":
 		return usage("--reason is missing: give one for your records")
 	}
-	v, err := breaklock.Do(ctx, conn.client, &st, breaklock.Request{Token: token, Reason: reason, By: defaultOwner(os.Getpid())})
+	v, err := lockview.Break(ctx, conn.client, &st, lockview.BreakRequest{Token: token, Reason: reason, By: defaultOwner(os.Getpid())})
 	if errors.Is(err, fencelock.ErrNotHeld) {
 		return fmt.Errorf("%s: no holder has token %v; nothing was done (it is %s)", name, token, summary(&st))
 	}
@@ -83,7 +83,7 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	}
 	who := "its holder"
 	if v.Holder != nil {
-		who = plain.Clean(v.Holder.Owner)
+		who = text.Clean(v.Holder.Owner)
 	}
 	_, err = fmt.Fprintf(a.out, "%s was taken from %s (token %v): %s\nfence the resource with %v\n", name, who, token, reason, v.Fence)
 	return err

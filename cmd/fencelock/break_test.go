@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/internal/must"
 )
 
@@ -28,7 +28,7 @@ func TestBreak(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	p := fencelockCLI(t, s.url(), "break", "a", "--token", token, "--reason", "it burns", "-o", "json").want(0)
-	var v breaklock.Done
+	var v lockview.Broken
 	must.OK(t, json.Unmarshal([]byte(p.out.String()), &v))
 	if v.Fence <= l.Token() || v.Holder == nil || v.Holder.Owner != "ann" || v.Reason != "it burns" || v.By == "" {
 		t.Errorf("got %+v", v)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/internal/must"
 )
 
@@ -21,7 +21,7 @@ func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, 日本, é": "plain, 日本, é", "a\nb\tc": "a b c", "\x1b[2Jx": "\ufffd[2Jx", "a\u009bm": "a\ufffdm", "\u202egpj": "\ufffdgpj",
 	} {
-		if got := plain.Clean(in); got != want {
+		if got := text.Clean(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestTextsAreNotAboutGo(t *testing.T) {
 		"sqlstore: Options.MaxTTL is 1ms: choose":                   "max_ttl is 1ms: choose",
 		"use replication, or Options.Grace.":                        "use replication, or grace=true.",
 	} {
-		if got := plain.OneLine(errors.New(in)); got != want {
+		if got := text.OneLine(errors.New(in)); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestViewsAreClean(t *testing.T) {
 			t.Errorf("%v: %q", args, text)
 		}
 	}
-	var v view.Lock
+	var v lockview.Lock
 	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v); err != nil || v.Holders[0].Reason != evil {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -96,7 +96,7 @@ func TestMessagesAreForTheShell(t *testing.T) {
 		"store unavailable: redisstore: open h:1: redisstore: outcome unknown: EOF":     "store unavailable: open h:1: outcome unknown: EOF",
 		"lock \"a (b)\": held by x (nightly)":                                           "lock \"a (b)\": held by x (nightly)",
 	} {
-		if got := plain.OneLine(errors.New(in)); got != want {
+		if got := text.OneLine(errors.New(in)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -154,7 +154,7 @@ func pausedServer(t *testing.T, i int) cutoff {
 
 // partition cuts the holder off from a server that goes on and gives the lock to
 // another who waits for it: that is the moment.
-func partition(t *testing.T, s *server, i int) cutoff {
+func partition(t *testing.T, s *redisServer, i int) cutoff {
 	link := newProxy(t, s.addr)
 	name := fmt.Sprintf("lock/%d", i)
 	v := newVictim(t, "redis://"+link.addr, name, i)

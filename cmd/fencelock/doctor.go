@@ -15,21 +15,20 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/checkup"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
 
 // diagnosis is what doctor found.
 type diagnosis struct {
-	Server     string           `json:"server"`
-	Program    string           `json:"program"`
-	LockMS     float64          `json:"lock_ms"` // to take a lock and give it back
-	Guarantees *view.Guarantees `json:"guarantees,omitempty"`
-	Findings   []driver.Finding `json:"findings"`
-	OK         bool             `json:"ok"`
+	Server     string               `json:"server"`
+	Program    string               `json:"program"`
+	LockMS     float64              `json:"lock_ms"` // to take a lock and give it back
+	Guarantees *lockview.Guarantees `json:"guarantees,omitempty"`
+	Findings   []driver.Finding     `json:"findings"`
+	OK         bool                 `json:"ok"`
 
 	promises    fencelock.Guarantees
 	unavailable error // the store did not answer
@@ -102,16 +101,16 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 		}
 	}
 	if errors.Is(err, driver.ErrRefused) {
-		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: plain.WithoutGo(plain.Unprefixed(err))}}}, nil
+		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: text.WithoutGo(text.Unprefixed(err))}}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer a.close(conn)
 	d := &diagnosis{Server: conn.Caps().Engine, Program: version(),
-		Guarantees: view.GuaranteesOf(conn.client.Guarantees()), promises: conn.client.Guarantees()}
+		Guarantees: lockview.GuaranteesOf(conn.client.Guarantees()), promises: conn.client.Guarantees()}
 	call, cancel := context.WithTimeout(ctx, 4*a.timeout)
-	d.Findings = checkup.Findings(call, conn.OpenedStore, d.promises, conn.graceFix, correctness)
+	d.Findings = lockview.Findings(call, conn.OpenedStore, d.promises, conn.graceFix, correctness)
 	cancel()
 	var took time.Duration
 	if !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return f.Code == "unused" }) {
@@ -122,14 +121,14 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
 		d.unavailable = err // the findings may say why
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: plain.Unprefixed(err)})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: text.Unprefixed(err)})
 	case errors.As(err, &grace):
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
-			Reason: view.GraceLine(grace.RetryAfter) + ", so locks were not tried"})
+			Reason: lockview.GraceLine(grace.RetryAfter) + ", so locks were not tried"})
 	case !explained(d.Findings, err):
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: plain.Unprefixed(err)})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: text.Unprefixed(err)})
 	}
-	checkup.ForPeople(d.Findings)
+	lockview.PlainFindings(d.Findings)
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
 }
@@ -171,7 +170,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	if d.Server != "" {
 		fmt.Fprintf(&b, "\nGuarantees on %s\n", d.Server)
 		for line := range strings.Lines(d.promises.String()) {
-			b.WriteString(wrap("  - ", plain.WithoutGo(strings.TrimSpace(line)), 4, width))
+			b.WriteString(wrap("  - ", text.WithoutGo(strings.TrimSpace(line)), 4, width))
 		}
 	}
 	b.WriteString("\nWhat was found\n")
@@ -186,9 +185,9 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 			fmt.Fprintf(&b, " (%s)", f.Node)
 		}
 		const indent = 11
-		b.WriteString("\n" + wrap(strings.Repeat(" ", indent), plain.Clean(f.Reason), indent, width))
+		b.WriteString("\n" + wrap(strings.Repeat(" ", indent), text.Clean(f.Reason), indent, width))
 		if f.Fix != "" {
-			b.WriteString(wrap(strings.Repeat(" ", indent)+"change: ", plain.Clean(f.Fix), indent+8, width))
+			b.WriteString(wrap(strings.Repeat(" ", indent)+"change: ", text.Clean(f.Fix), indent+8, width))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

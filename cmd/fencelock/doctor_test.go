@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 )
@@ -113,7 +113,7 @@ func TestReadingNeedsNoSettings(t *testing.T) {
 	contains(t, fencelockCLI(t, operator, "inspect", "job").want(0).out.String(), "held by 1")
 	fencelockCLI(t, operator, "why", "job").want(0)
 	fencelockCLI(t, operator, "run", "other", "--try", "--", "true").want(0)
-	var v view.Lock
+	var v lockview.Lock
 	if err := json.Unmarshal([]byte(fencelockCLI(t, operator, "inspect", "job", "-o", "json").want(0).out.String()), &v); err != nil || len(v.Holders) != 1 {
 		t.Fatalf("%v, %+v", err, v)
 	}
@@ -138,7 +138,7 @@ func TestReadingIsNotRefusedForFindings(t *testing.T) {
 	contains(t, fencelockCLI(t, unsafe, "run", "other", "--try", "--", "true").want(exitUsage).err.String(), "accept=eviction")
 	fencelockCLI(t, unsafe, "acquire", "other", "--try").want(exitUsage)
 	fencelockCLI(t, unsafe, "doctor").want(exitFailed)
-	var v view.Lock
+	var v lockview.Lock
 	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil || len(v.Holders) != 1 {
 		t.Fatalf("%v, %+v", err, v)
 	}

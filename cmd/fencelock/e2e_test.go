@@ -89,27 +89,27 @@ func catchIgnoredHangup() {
 	}
 }
 
-// server is a Redis server of a test.
-type server struct {
+// redisServer is a Redis server of a test.
+type redisServer struct {
 	*servers.RedisServer
 	addr   string
 	resume func() // after pause
 }
 
-func (s *server) url() string { return "redis://" + s.addr }
+func (s *redisServer) url() string { return "redis://" + s.addr }
 
 // startRedis starts a server that ends with the test. extra are arguments of its command
 // line.
-func startRedis(t testing.TB, extra ...string) *server {
+func startRedis(t testing.TB, extra ...string) *redisServer {
 	t.Helper()
 	s := servers.Test(t, func() (*servers.RedisServer, error) { return servers.Redis.Start(extra...) })
-	return &server{RedisServer: s, addr: s.Addr, resume: func() {}}
+	return &redisServer{RedisServer: s, addr: s.Addr, resume: func() {}}
 }
 
-func (s *server) pause() { s.resume = s.Pause() }
+func (s *redisServer) pause() { s.resume = s.Pause() }
 
 // client is a client of the library on the server, for inspecting it from outside.
-func (s *server) client(t testing.TB, opts *fencelock.Options) *fencelock.Client {
+func (s *redisServer) client(t testing.TB, opts *fencelock.Options) *fencelock.Client {
 	t.Helper()
 	store, err := redisstore.Open(t.Context(), s.url(), nil)
 	must.OK(t, err)

@@ -18,8 +18,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore"
@@ -107,9 +107,9 @@ func TestGuaranteesAreNotAboutGo(t *testing.T) {
 			t.Fatal(d.name, err)
 		}
 		g := c.Guarantees()
-		shown := view.GuaranteesOf(g)
-		if found := inGo.FindString(plain.WithoutGo(g.String()) + shown.Advice + shown.Assumes); found != "" {
-			t.Errorf("%s: %s in:\n%s\n%s\n%s", d.name, found, plain.WithoutGo(g.String()), shown.Advice, shown.Assumes)
+		shown := lockview.GuaranteesOf(g)
+		if found := inGo.FindString(text.WithoutGo(g.String()) + shown.Advice + shown.Assumes); found != "" {
+			t.Errorf("%s: %s in:\n%s\n%s\n%s", d.name, found, text.WithoutGo(g.String()), shown.Advice, shown.Assumes)
 		}
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(d.name, err)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -57,16 +57,16 @@ func (a *app) inspect(ctx context.Context, name string) error {
 		return err
 	}
 	if a.format == "json" {
-		return printJSON(a.out, view.LockOf(st))
+		return printJSON(a.out, lockview.LockOf(st))
 	}
-	if view.State(&st) == "free" && conn.Caps().Listing {
+	if lockview.State(&st) == "free" && conn.Caps().Listing {
 		names := map[string]bool{}
 		within, cancel := context.WithTimeout(ctx, a.timeout)
 		for lock, err := range conn.client.List(within, name+"@") {
 			if err != nil {
 				break // it is only a hint
 			}
-			names[plain.Clean(lock.Name)] = true
+			names[text.Clean(lock.Name)] = true
 		}
 		cancel()
 		if hint := occurrencesOf(name, maps.Keys(names)); hint != "" {
@@ -95,11 +95,11 @@ func occurrencesOf(name string, locks iter.Seq[string]) string {
 
 // writeInspection is the view for people.
 func writeInspection(w io.Writer, st fencelock.Status, width int) error {
-	st = view.Clean(st)
+	st = lockview.Clean(st)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
 	if st.Grace > 0 {
-		fmt.Fprintln(&b, view.GraceLine(st.Grace))
+		fmt.Fprintln(&b, lockview.GraceLine(st.Grace))
 	}
 	for i := range st.Holders {
 		b.WriteByte('\n')
@@ -115,7 +115,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 			t.width = -100000
 		}
 		for i, waiter := range st.Waiters {
-			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+plain.Short(waiter.Age), waiter.Record.Reason)
+			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+text.Short(waiter.Age), waiter.Record.Reason)
 		}
 		if err := t.write(&b); err != nil {
 			return err
@@ -130,7 +130,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 
 func summary(st *fencelock.Status) string {
 	var parts []string
-	switch view.State(st) {
+	switch lockview.State(st) {
 	case "free":
 		parts = append(parts, "free")
 	case "waited":
@@ -167,12 +167,12 @@ func writeHolder(b *strings.Builder, h *fencelock.Holder) {
 	line("mode", kindOf(h.Mode, h.Weight))
 	line("for", cmp.Or(heldFor("", h.Age), "not known: the format of this lock has no time"))
 	if h.Kept {
-		line("reserved", plain.Short(h.EndsIn)+" more")
+		line("reserved", text.Short(h.EndsIn)+" more")
 	} else {
-		line("ends in", plain.Short(h.EndsIn)+" unless renewed")
+		line("ends in", text.Short(h.EndsIn)+" unless renewed")
 	}
 	if h.Linger > 0 {
-		line("lingers", plain.Short(h.Linger)+" after an unlock, free on request")
+		line("lingers", text.Short(h.Linger)+" after an unlock, free on request")
 	}
 	line("token", h.Token.String())
 	for _, key := range slices.Sorted(maps.Keys(h.Record.Labels)) {
@@ -187,5 +187,5 @@ func heldFor(word string, age time.Duration) string {
 	if age <= 0 {
 		return ""
 	}
-	return word + plain.Short(age)
+	return word + text.Short(age)
 }

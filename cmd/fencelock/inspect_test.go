@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/internal/must"
 )
 
@@ -26,7 +26,7 @@ func TestInspect(t *testing.T) {
 	until(t, "it waits", func() bool { return strings.Contains(waiter.err.String(), "waiting") })
 	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(),
 		"a: held by 1, 1 waiting", "ann", "why not", l.Token().String(), "team     billing", "unless renewed", "1  bob  exclusive")
-	var v view.Lock
+	var v lockview.Lock
 	must.OK(t, json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v))
 	if v.Lock != "a" || v.Holders[0].Token != l.Token() || v.Waiters[0].Owner != "bob" || v.Holders[0].EndsInMS <= 0 {
 		t.Errorf("got %+v", v)

@@ -70,7 +70,7 @@ type job struct {
 	env        []string
 }
 
-func newJob(t *testing.T, s *server) *job {
+func newJob(t *testing.T, s *redisServer) *job {
 	t.Helper()
 	path, err := binary()
 	must.OK(t, err)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/spf13/pflag"
 )
@@ -72,7 +72,7 @@ func (w *lockFlags) client() *fencelock.Options {
 	// A lock inside a lock: fencelock why must see that the outer one waits for what
 	// the inner one waits for.
 	if outer := os.Getenv("FENCELOCK_OWNER"); outer != "" {
-		opts.Labels = map[string]string{view.UnderLabel: outer}
+		opts.Labels = map[string]string{lockview.UnderLabel: outer}
 	}
 	return opts
 }
@@ -138,7 +138,7 @@ func (w *lockFlags) connect(ctx context.Context, a *app, opts *fencelock.Options
 			return conn, err
 		}
 		if failures == 0 {
-			a.note("%v; trying again for %s", err, plain.Short(patience))
+			a.note("%v; trying again for %s", err, text.Short(patience))
 		}
 		select {
 		case <-time.After(retryPause(failures)):
@@ -146,7 +146,7 @@ func (w *lockFlags) connect(ctx context.Context, a *app, opts *fencelock.Options
 			if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
 				return nil, cause // a signal
 			}
-			return nil, fmt.Errorf("%w (tried for %s)", err, plain.Short(patience))
+			return nil, fmt.Errorf("%w (tried for %s)", err, text.Short(patience))
 		}
 	}
 }

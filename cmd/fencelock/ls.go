@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) lsCommand() *cobra.Command {
-	var s view.Selection
+	var s lockview.Selection
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Aliases: []string{"list"},
@@ -54,7 +54,7 @@ The exit code is 0 even if there is nothing to list, and 69 if the store did not
 	return cmd
 }
 
-func (a *app) ls(ctx context.Context, s view.Selection) error {
+func (a *app) ls(ctx context.Context, s lockview.Selection) error {
 	locks, err := a.listing(ctx, s)
 	if err != nil {
 		return err
@@ -66,14 +66,14 @@ func (a *app) ls(ctx context.Context, s view.Selection) error {
 func (a *app) list(locks []fencelock.Status) error {
 	switch a.format {
 	case "json":
-		views := []view.Lock{}
+		views := []lockview.Lock{}
 		for _, st := range locks {
-			views = append(views, view.LockOf(st))
+			views = append(views, lockview.LockOf(st))
 		}
 		return printJSON(a.out, views)
 	case "name":
 		for _, st := range locks {
-			fmt.Fprintln(a.out, plain.Clean(st.Name))
+			fmt.Fprintln(a.out, text.Clean(st.Name))
 		}
 		return nil
 	}
@@ -81,7 +81,7 @@ func (a *app) list(locks []fencelock.Status) error {
 		a.note("no lock is held or waited for")
 		return nil
 	}
-	view.CleanAll(locks)
+	lockview.CleanAll(locks)
 	wide := a.format == "wide"
 	t := a.newTable(listHeadings(wide)...)
 	for i := range locks {
@@ -101,7 +101,7 @@ func listRow(st *fencelock.Status, wide bool) []string {
 	age, ends, reason, mode, token, session := "-", "-", "", "-", "-", "-"
 	if len(st.Holders) > 0 {
 		h := &st.Holders[0]
-		age, ends, reason = plain.Short(view.Oldest(st)), plain.Short(h.EndsIn), h.Record.Reason
+		age, ends, reason = text.Short(lockview.Oldest(st)), text.Short(h.EndsIn), h.Record.Reason
 		mode, token, session = h.Mode.String(), h.Token.String(), h.Claim.Session.String()[:8]
 		switch {
 		case h.Kept && !wide:
@@ -115,9 +115,9 @@ func listRow(st *fencelock.Status, wide bool) []string {
 		waiting = "-"
 	}
 	if wide {
-		return []string{st.Name, view.State(st), mode, view.Owners(st), age, ends, waiting, token, session, reason}
+		return []string{st.Name, lockview.State(st), mode, lockview.Owners(st), age, ends, waiting, token, session, reason}
 	}
-	return []string{st.Name, view.Owners(st), age, ends, waiting, reason}
+	return []string{st.Name, lockview.Owners(st), age, ends, waiting, reason}
 }
 
 // lingers is what is shown of a lock that its process may keep after an unlock. The store
@@ -133,7 +133,7 @@ func noted(note, reason string) string {
 }
 
 // listing reads the locks that are wanted, by name.
-func (a *app) listing(ctx context.Context, s view.Selection) ([]fencelock.Status, error) {
+func (a *app) listing(ctx context.Context, s lockview.Selection) ([]fencelock.Status, error) {
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -152,13 +152,13 @@ func (a *app) completeLocks(cmd *cobra.Command, args []string, prefix string) ([
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	a.quiet, a.timeout = true, time.Second // a user who pressed tab does not wait for long
-	locks, err := a.listing(cmd.Context(), view.Selection{Prefix: prefix})
+	locks, err := a.listing(cmd.Context(), lockview.Selection{Prefix: prefix})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
 	for i := range locks {
-		names = append(names, locks[i].Name+"\t"+view.Owners(&locks[i]))
+		names = append(names, locks[i].Name+"\t"+lockview.Owners(&locks[i]))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/internal/must"
 )
 
@@ -55,7 +55,7 @@ func TestLs(t *testing.T) {
 	table := fencelockCLI(t, s.url(), "ls").want(0).out.String()
 	contains(t, table, "NAME", "HOLDER", "ann", "because orders/1")
 	contains(t, fencelockCLI(t, s.url(), "ls", "-o", "wide").want(0).out.String(), "TOKEN", "exclusive", "held")
-	var views []view.Lock
+	var views []lockview.Lock
 	must.OK(t, json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String()), &views))
 	if len(views) != 3 || views[1].Waiting != 1 || views[1].Holders[0].Owner != "ann" || views[1].State != "held" {
 		t.Errorf("got %+v", views)

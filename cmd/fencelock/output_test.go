@@ -11,7 +11,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 )
@@ -50,7 +50,7 @@ func TestViewsAreDocumented(t *testing.T) {
 		return []fencelock.Holder{{Record: fencelock.Record{Owner: owner, Reason: reason}, Age: age, EndsIn: 12 * time.Second, Token: token,
 			Claim: driver.ClaimID{Session: driver.SessionID{0xf9, 0xc2, 0xaf, 0x44, 0xf2}}}}
 	}
-	bob := fencelock.Waiter{Record: fencelock.Record{Owner: "bob@ci-7:101", Labels: map[string]string{view.UnderLabel: "bob@ci-7:99"}}, Age: 3 * time.Second}
+	bob := fencelock.Waiter{Record: fencelock.Record{Owner: "bob@ci-7:101", Labels: map[string]string{lockview.UnderLabel: "bob@ci-7:99"}}, Age: 3 * time.Second}
 	eve := fencelock.Waiter{Record: fencelock.Record{Owner: "eve@laptop:7"}, Age: 2 * time.Second}
 	locks := []fencelock.Status{
 		{Name: "billing/nightly", Holders: holder("ann@web-1:4711", "monthly invoices", 3*time.Hour, 1024), Waiters: []fencelock.Waiter{bob}, Waiting: 1},

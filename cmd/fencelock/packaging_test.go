@@ -23,7 +23,7 @@ import (
 
 // served starts the command line of a package, with its folders in a temporary one and on a free
 // port, and returns its URL.
-func served(t *testing.T, s *server, args []string, paths ...string) string {
+func served(t *testing.T, s *redisServer, args []string, paths ...string) string {
 	t.Helper()
 	for i := range args {
 		args[i] = regexp.MustCompile(`^[0-9.]+:7420$`).ReplaceAllString(strings.NewReplacer(paths...).Replace(args[i]), "127.0.0.1:0")

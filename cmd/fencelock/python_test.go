@@ -26,7 +26,7 @@ import (
 // pythonWorld is Redis with two servers behind a balancer, and a Go client that uses the same locks.
 type pythonWorld struct {
 	*testing.T
-	redis    *server
+	redis    *redisServer
 	ttl      time.Duration // of the Python clients
 	token    string
 	servers  []*process

@@ -13,7 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -42,7 +42,7 @@ exit code is 76 if the lock was lost, was released or its time was over.`,
 			if a.format == "json" {
 				return printJSON(a.out, reply)
 			}
-			a.note("%s is held, token %v, for %s more", reply.Lock, reply.Token, plain.Short(time.Duration(reply.KeptMS)*time.Millisecond))
+			a.note("%s is held, token %v, for %s more", reply.Lock, reply.Token, text.Short(time.Duration(reply.KeptMS)*time.Millisecond))
 			return nil
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -47,10 +47,10 @@ func execute(args []string, out, errOut io.Writer) int {
 		<-time.After(time.Second) // it is on its way
 	}
 	if !isSilent(err) {
-		fmt.Fprintln(errOut, "fencelock:", plain.OneLine(err))
+		fmt.Fprintln(errOut, "fencelock:", text.OneLine(err))
 		// doctor sets a.quiet itself, for other reasons.
 		if step := a.nextStep(err); step != "" && !root.PersistentFlags().Changed("quiet") {
-			fmt.Fprintln(errOut, plain.Clean(step))
+			fmt.Fprintln(errOut, text.Clean(step))
 		}
 	}
 	if e != nil && e.code == exitUsage && cmd != nil {
@@ -155,7 +155,7 @@ func untilSignalOf(parent context.Context, signals []os.Signal) (context.Context
 // note writes a line for people.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, "fencelock: %s\n", plain.OneLine(fmt.Errorf(format, args...)))
+		fmt.Fprintf(a.err, "fencelock: %s\n", text.OneLine(fmt.Errorf(format, args...)))
 	}
 }
 

@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/occurrence"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/jobtimes"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +24,7 @@ import (
 type runner struct {
 	*app
 	lockFlags
-	times         plan.Times
+	times         jobtimes.Times
 	oncePer       time.Duration
 	retryFailed   bool
 	failIfSkipped bool
@@ -42,7 +41,7 @@ type runner struct {
 }
 
 func (a *app) runCommand() *cobra.Command {
-	r := &runner{app: a, times: plan.Times{Drift: fencelock.DefaultDrift}}
+	r := &runner{app: a, times: jobtimes.Times{Drift: fencelock.DefaultDrift}}
 	cmd := &cobra.Command{
 		Use:   "run LOCK [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -173,7 +172,7 @@ func (r *runner) checkLock() error {
 		return r.lockFlags.checkLock(r.name)
 	}
 	return validateOffline(r.lockFlags.client(), func(ctx context.Context, c *fencelock.Client) error {
-		_, err := r.occurrences(c).Do(ctx, occurrence.Name(occurrence.Start(time.Now(), r.oncePer)), func(context.Context, *fencelock.Lease) error { return nil })
+		_, err := r.occurrences(c).Do(ctx, jobtimes.PeriodName(jobtimes.PeriodStart(time.Now(), r.oncePer)), func(context.Context, *fencelock.Lease) error { return nil })
 		return err
 	})
 }
@@ -257,7 +256,7 @@ func (r *runner) refused(err error) error {
 	case errors.Is(err, fencelock.ErrBusy):
 		r.status.Outcome = outcomeBusy
 		if errors.As(err, &busy) && len(busy.Holders) > 0 {
-			r.status.Holder = view.HolderOf(&busy.Holders[0])
+			r.status.Holder = lockview.HolderOf(&busy.Holders[0])
 		}
 	case errors.Is(err, fencelock.ErrGrace):
 		r.status.Outcome = outcomeGrace
@@ -269,7 +268,7 @@ func (r *runner) refused(err error) error {
 		r.status.Outcome = outcomeError
 	}
 	r.status.WaitedMS = time.Since(r.began).Milliseconds()
-	r.status.Reason = plain.Unprefixed(err)
+	r.status.Reason = text.Unprefixed(err)
 	return err
 }
 
@@ -290,7 +289,7 @@ func (r *runner) released(ran, err error) error {
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
 	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrReset), errors.Is(err, fencelock.ErrEnded):
-		r.status.Outcome, r.status.Reason = outcomeLost, plain.Unprefixed(err)
+		r.status.Outcome, r.status.Reason = outcomeLost, text.Unprefixed(err)
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
 	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
 	default:
@@ -304,7 +303,7 @@ var errSkipped = errors.New("skipped")
 
 // once runs the command unless the present stretch of time has had its run.
 func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
-	period := occurrence.Name(occurrence.Start(time.Now(), r.oncePer))
+	period := jobtimes.PeriodName(jobtimes.PeriodStart(time.Now(), r.oncePer))
 	ctx, granted := r.withinWait(ctx)
 	var ran error
 	res, err := r.occurrences(c).Do(ctx, period, func(_ context.Context, l *fencelock.Lease) error {
@@ -323,7 +322,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	case fencelock.OnceRan, fencelock.OnceFailed:
 		return r.released(ran, without(err, ran))
 	}
-	r.status.Outcome, r.status.Holder = outcomeSkipped, view.HolderOf(res.Holder)
+	r.status.Outcome, r.status.Holder = outcomeSkipped, lockview.HolderOf(res.Holder)
 	who := ""
 	if res.Holder != nil {
 		who = ", started by " + res.Holder.Record.Owner
@@ -348,7 +347,7 @@ func (r *runner) withinWait(parent context.Context) (ctx context.Context, grante
 
 // occurrences are the runs of which one is wanted in each stretch of time.
 func (r *runner) occurrences(c *fencelock.Client) *fencelock.Once {
-	keep := occurrence.KeepFactor * r.oncePer
+	keep := jobtimes.KeepFactor * r.oncePer
 	opts := r.lockFlags.options()
 	if !r.retryFailed {
 		opts = append(opts, fencelock.MinHold(keep))

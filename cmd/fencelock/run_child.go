@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/jobtimes"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 )
 
 // supervise runs the command under the lease and returns when all of it is dead.
@@ -27,7 +27,7 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 	if held.Err() != nil {
 		return r.lost(context.Cause(held), nil)
 	}
-	if !plan.Enough(left, r.times.Stop) {
+	if !jobtimes.Enough(left, r.times.Stop) {
 		r.status.Outcome, r.status.Reason = outcomeUnavailable, "too little time was left to start the command"
 		return withCode(exitUnavailable, fmt.Errorf("only %v of the lock is left, and --stop-time is %v: the store answers too slowly, or grants less than --ttl; the command was not started",
 			left.Round(time.Millisecond), r.times.Stop))
@@ -105,7 +105,7 @@ func (s *supervision) run(held context.Context) error {
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
 			s.child.Kill(s.times.Margin / 4) // first: the reader of stderr may be slow
-			s.note("lost %s: %v; killing the command", s.name, plain.Unprefixed(s.cause))
+			s.note("lost %s: %v; killing the command", s.name, text.Unprefixed(s.cause))
 		case <-timer.C:
 			timer.Reset(s.check())
 		}
@@ -128,8 +128,8 @@ func (s *supervision) check() time.Duration {
 		s.termed, s.status.Recovered = false, true
 		s.note("%s was renewed after all; the command got TERM and may end, or go on", s.name)
 	}
-	action, wait := plan.Next(left, s.times.Stop, s.termed)
-	if action == plan.Term {
+	action, wait := jobtimes.Next(left, s.times.Stop, s.termed)
+	if action == jobtimes.Term {
 		s.termed, s.warned, s.status.Recovered = true, true, false
 		s.child.Term()
 		s.note("%s cannot be renewed and is lost in %v; the command gets TERM", s.name, left.Round(time.Millisecond))
@@ -219,7 +219,7 @@ func (s *supervision) over() error {
 
 // lost is the end of a command whose lock was lost.
 func (r *runner) lost(cause error, exit *supervisor.Exit) error {
-	r.status.Outcome, r.status.Reason = outcomeLost, plain.Unprefixed(cause)
+	r.status.Outcome, r.status.Reason = outcomeLost, text.Unprefixed(cause)
 	what := "the command was not started"
 	switch {
 	case exit != nil && len(r.status.Survivors) > 0:

@@ -6,7 +6,7 @@ package main
 
 import (
 	"fmt"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/internal/must"
 	"os"
 	"os/exec"
@@ -362,7 +362,7 @@ func TestRunNestedLocks(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	in, err := c.Inspect(t.Context(), "inner")
-	if err != nil || len(in.Holders) != 1 || in.Holders[0].Record.Labels[view.UnderLabel] != st.Holders[0].Record.Owner {
+	if err != nil || len(in.Holders) != 1 || in.Holders[0].Record.Labels[lockview.UnderLabel] != st.Holders[0].Record.Owner {
 		t.Errorf("the inner lock does not say under which it is: %+v, %v", in, err)
 	}
 	if _, err := c.Break(t.Context(), "outer", st.Holders[0].Token); err != nil {

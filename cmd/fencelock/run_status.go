@@ -15,8 +15,8 @@ import (
 	"syscall"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,12 +52,12 @@ type status struct {
 	Survivors []survivor `json:"survivors,omitempty"`
 	// Recovered is set if the command got TERM because the lock was about to be
 	// lost, and the lock was renewed after that.
-	Recovered  bool         `json:"recovered,omitempty"`
-	Occurrence string       `json:"occurrence,omitempty"`
-	WaitedMS   int64        `json:"waited_ms"`
-	HeldMS     int64        `json:"held_ms"`
-	Holder     *view.Holder `json:"holder,omitempty"`
-	Reason     string       `json:"reason,omitempty"`
+	Recovered  bool             `json:"recovered,omitempty"`
+	Occurrence string           `json:"occurrence,omitempty"`
+	WaitedMS   int64            `json:"waited_ms"`
+	HeldMS     int64            `json:"held_ms"`
+	Holder     *lockview.Holder `json:"holder,omitempty"`
+	Reason     string           `json:"reason,omitempty"`
 }
 
 type childStatus struct {

@@ -21,11 +21,11 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server/access"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server/audit"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server/leases"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server/metrics"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/spf13/cobra"
@@ -94,8 +94,8 @@ func (f *serveFlags) check() error {
 	if f.every < 100*time.Millisecond {
 		return usage("--every %v: at least 100ms", f.every)
 	}
-	if f.lockTTL < 2*remote.MinTTL {
-		return usage("--lock-ttl %v: at least %v", f.lockTTL, 2*remote.MinTTL)
+	if f.lockTTL < 2*leases.MinTTL {
+		return usage("--lock-ttl %v: at least %v", f.lockTTL, 2*leases.MinTTL)
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	switch {
@@ -171,7 +171,7 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(a.err, nil))
-	cfg := serve.Config{Every: f.every, Timeout: a.timeout, Logger: logger, Version: version()}
+	cfg := server.Config{Every: f.every, Timeout: a.timeout, Logger: logger, Version: version()}
 	if f.users != "" {
 		users, err := access.Watch(f.users, func(err error) {
 			logger.Error("the file of users is wrong; the users from before stay", "error", err)
@@ -212,7 +212,7 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
 	a.note("serving %s on %s://%s", conn.Caps().Engine, scheme, listener.Addr())
-	return serveUntil(ctx, serve.New(cfg), listener)
+	return serveUntil(ctx, server.New(cfg), listener)
 }
 
 // lockClient takes the locks of clients. It is never closed, and neither is the store, which ends its sessions on
@@ -230,7 +230,7 @@ func (f *serveFlags) lockClient(store driver.Store) (*fencelock.Client, error) {
 const shutdownWithin = 5 * time.Second
 
 // serveUntil serves until ctx ends.
-func serveUntil(ctx context.Context, server *serve.Server, listener net.Listener) error {
+func serveUntil(ctx context.Context, server *server.Server, listener net.Listener) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	web := server.HTTP()

@@ -46,7 +46,7 @@ var demoLocks = []string{"demo/a", "demo/b", "demo/c", "demo/d"}
 // demo is Redis, three servers behind a balancer, workers, and clients that keep a lock.
 type demo struct {
 	*testing.T
-	redis    *server
+	redis    *redisServer
 	users    string
 	token    string
 	balancer *balancer

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server/access"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/server/audit"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -100,7 +100,7 @@ func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	log, err := audit.Open("", logger)
 	must.OK(t, err)
-	cfg := serve.Config{Store: store, Every: time.Second, Timeout: patience, Policy: func() *access.Policy { return policy }, Audit: log, Logger: logger}
+	cfg := server.Config{Store: store, Every: time.Second, Timeout: patience, Policy: func() *access.Policy { return policy }, Audit: log, Logger: logger}
 	for _, client := range []**fencelock.Client{&cfg.Client, &cfg.Locks} {
 		if *client, err = fencelock.New(store, &fencelock.Options{TTL: patience, CallTimeout: patience, LocalHandoff: -1}); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
 	must.OK(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serveUntil(ctx, serve.New(cfg), listener) }()
+	go func() { ended <- serveUntil(ctx, server.New(cfg), listener) }()
 
 	ann := newAPIClient("http://"+listener.Addr().String(), token, 4*time.Second)
 	must.OK(t, ann.open())

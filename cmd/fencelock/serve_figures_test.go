@@ -55,7 +55,7 @@ func met(t *testing.T, name string, value float64, goal figure.Bound) {
 }
 
 // callCosts compares how often the store is called for a lock and its release.
-func callCosts(t *testing.T, s *server, users, token string) {
+func callCosts(t *testing.T, s *redisServer, users, token string) {
 	const rounds = 300
 	var calls [2]atomic.Int64
 	var paths [2]*proxy
@@ -71,7 +71,7 @@ func callCosts(t *testing.T, s *server, users, token string) {
 	_, url := servingAt(t, "redis://"+paths[0].addr, "--users", users, "--every", "10s")
 	api := newAPIClient(url, token, 10*time.Second)
 	must.OK(t, api.open())
-	direct := (&server{RedisServer: s.RedisServer, addr: paths[1].addr}).client(t, nil)
+	direct := (&redisServer{RedisServer: s.RedisServer, addr: paths[1].addr}).client(t, nil)
 	var before [2]int64
 	for i := range rounds + 10 {
 		if i == 10 { // the first open sessions and connections
@@ -93,7 +93,7 @@ func callCosts(t *testing.T, s *server, users, token string) {
 }
 
 // acquireCosts compares medians of acquisitions of free locks, made in turn.
-func acquireCosts(t *testing.T, s *server, url, token string) {
+func acquireCosts(t *testing.T, s *redisServer, url, token string) {
 	api := newAPIClient(url, token, 10*time.Second)
 	must.OK(t, api.open())
 	direct := s.client(t, nil)

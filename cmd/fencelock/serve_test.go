@@ -20,7 +20,7 @@ import (
 var servedAt = regexp.MustCompile(`serving .+ on (https?://\S+)`)
 
 // serving starts the server and returns its URL.
-func serving(t *testing.T, s *server, args ...string) (*process, string) {
+func serving(t *testing.T, s *redisServer, args ...string) (*process, string) {
 	t.Helper()
 	return servingAt(t, s.url(), args...)
 }

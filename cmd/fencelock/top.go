@@ -10,7 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/spf13/cobra"
 )
 
@@ -44,7 +44,7 @@ It polls the store once every --every.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var s view.Selection
+			var s lockview.Selection
 			if len(args) == 1 {
 				s.Prefix = args[0]
 			}
@@ -55,7 +55,7 @@ It polls the store once every --every.`,
 	return cmd
 }
 
-func (a *app) top(ctx context.Context, s view.Selection, every time.Duration) error {
+func (a *app) top(ctx context.Context, s lockview.Selection, every time.Duration) error {
 	if terminalWidth(os.Stdout) == 0 {
 		return usage("top needs a terminal; use ls or watch")
 	}
@@ -80,7 +80,7 @@ type topModel struct {
 	topScreen
 	ctx    context.Context
 	client *fencelock.Client
-	wanted view.Selection
+	wanted lockview.Selection
 	every  time.Duration
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 )
 
 // topScreen is what top shows. It knows neither terminal nor store.
@@ -20,7 +20,7 @@ type topScreen struct {
 	server        string
 	every         time.Duration
 	width, height int
-	order         view.Order
+	order         lockview.Order
 	locks         []fencelock.Status
 	grace         time.Duration // how long no new lock is granted
 	err           error
@@ -28,7 +28,7 @@ type topScreen struct {
 	chosen        string    // name of the lock under the cursor
 	detail        bool
 	paused        bool
-	renewals      view.Renewals
+	renewals      lockview.Renewals
 }
 
 var (
@@ -45,7 +45,7 @@ func (s *topScreen) took(locks []fencelock.Status, err error, at time.Time) {
 	if err != nil {
 		return
 	}
-	s.locks, s.at = view.CleanAll(locks), at
+	s.locks, s.at = lockview.CleanAll(locks), at
 	s.sort()
 	s.renewals.Note(locks)
 }
@@ -65,7 +65,7 @@ func (s *topScreen) press(key string) (quit bool) {
 	case "p":
 		s.paused = !s.paused
 	case "c", "a", "e":
-		s.order = map[string]view.Order{"c": view.Contended, "a": view.OldestFirst, "e": view.Ending}[key]
+		s.order = map[string]lockview.Order{"c": lockview.Contended, "a": lockview.OldestFirst, "e": lockview.Ending}[key]
 		s.sort()
 	case "up", "k":
 		s.move(-1)
@@ -85,7 +85,7 @@ func (s *topScreen) move(by int) {
 	}
 }
 
-func (s *topScreen) sort() { view.Sort(s.locks, s.order) }
+func (s *topScreen) sort() { lockview.Sort(s.locks, s.order) }
 
 // render draws the screen.
 func (s *topScreen) render() string {
@@ -140,17 +140,17 @@ func (s *topScreen) header() string {
 func (s *topScreen) subheader() string {
 	switch {
 	case s.err != nil && s.at.IsZero():
-		return alarm.Render(cut("the store does not answer: "+plain.OneLine(s.err), s.width))
+		return alarm.Render(cut("the store does not answer: "+text.OneLine(s.err), s.width))
 	case s.err != nil:
-		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %s", s.at.Format(time.TimeOnly), plain.OneLine(s.err)), s.width))
+		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %s", s.at.Format(time.TimeOnly), text.OneLine(s.err)), s.width))
 	case s.grace > 0 && !s.paused:
-		return notice.Render(cut(view.GraceLine(s.grace), s.width))
+		return notice.Render(cut(lockview.GraceLine(s.grace), s.width))
 	case s.paused:
 		return notice.Render("paused; this is from " + s.at.Format(time.TimeOnly))
 	case s.at.IsZero():
 		return dim.Render("reading the store ...")
 	}
-	return dim.Render(fmt.Sprintf("%s, every %v, %s first", s.at.Format(time.TimeOnly), s.every, cmp.Or(s.order, view.Contended)))
+	return dim.Render(fmt.Sprintf("%s, every %v, %s first", s.at.Format(time.TimeOnly), s.every, cmp.Or(s.order, lockview.Contended)))
 }
 
 func (s *topScreen) keys() string {
@@ -171,7 +171,7 @@ func (s *topScreen) rows(room int) []string {
 		row := listRow(&shown[i], false)
 		longest := "-"
 		if shown[i].Waiting > 0 {
-			longest = plain.Short(view.Waited(&shown[i]))
+			longest = text.Short(lockview.Waited(&shown[i]))
 		}
 		row = slices.Insert(row, 5, longest)
 		row[0], row[1] = cut(row[0], max(s.width/4, 12)), cut(row[1], max(s.width/4, 12))
@@ -211,7 +211,7 @@ func (s *topScreen) shade(st *fencelock.Status, line string) string {
 		return alarm.Render(line)
 	case st.Waiting > 0:
 		return notice.Render(line)
-	case view.State(st) == "kept":
+	case lockview.State(st) == "kept":
 		return dim.Render(line)
 	}
 	return line

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
 	"github.com/spf13/cobra"
@@ -149,7 +149,7 @@ func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string
 		}
 		done = append(done, v)
 		if a.format != "json" {
-			fmt.Fprintf(a.out, "%-8s %-36s %5.1fs  %s\n", v.Result, v.Case, v.Seconds, plain.Clean(strings.Join(v.Why, "; ")))
+			fmt.Fprintf(a.out, "%-8s %-36s %5.1fs  %s\n", v.Result, v.Case, v.Seconds, text.Clean(strings.Join(v.Why, "; ")))
 		}
 	}
 	if len(done) == 0 {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 )
 
 // waitNotes prints on stderr whom the user waits for: at once, and again from
@@ -74,14 +74,14 @@ func (n *waitNotes) follow(c *fencelock.Client) (end func()) {
 func (n *waitNotes) again(c *fencelock.Client, waited time.Duration) {
 	st, err := c.Inspect(context.Background(), n.name)
 	if err != nil {
-		n.a.note("waiting for %s, %s so far: %v", n.name, plain.Short(waited), err)
+		n.a.note("waiting for %s, %s so far: %v", n.name, text.Short(waited), err)
 		return
 	}
 	var h *fencelock.Holder
 	if len(st.Holders) > 0 {
 		h = &st.Holders[0]
 	}
-	n.a.note("%s; waited %s so far", waitingLine(n.name, h, -1, st.Grace), plain.Short(waited))
+	n.a.note("%s; waited %s so far", waitingLine(n.name, h, -1, st.Grace), text.Short(waited))
 }
 
 func (n *waitNotes) done() { n.once.Do(func() { close(n.stop) }) }
@@ -91,7 +91,7 @@ func (n *waitNotes) done() { n.once.Do(func() { close(n.stop) }) }
 func waitingLine(name string, h *fencelock.Holder, place int, grace time.Duration) string {
 	line := "waiting for " + name
 	if grace > 0 {
-		return line + ": " + view.GraceLine(grace)
+		return line + ": " + lockview.GraceLine(grace)
 	}
 	if h != nil {
 		line += ": " + holderLine(h, heldFor(" for ", h.Age))

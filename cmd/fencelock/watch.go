@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/change"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/spf13/cobra"
 )
 
@@ -43,7 +42,7 @@ the start; later it is reported as unreachable, and watch goes on.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var s view.Selection
+			var s lockview.Selection
 			if len(args) == 1 {
 				s.Prefix = args[0]
 			}
@@ -58,12 +57,12 @@ the start; later it is reported as unreachable, and watch goes on.`,
 // watchEvent is a line of watch.
 type watchEvent struct {
 	Time time.Time `json:"time"`
-	change.Event
+	lockview.Event
 	Initial bool   `json:"initial,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-func (a *app) watch(parent context.Context, s view.Selection, every, limit time.Duration) error {
+func (a *app) watch(parent context.Context, s lockview.Selection, every, limit time.Duration) error {
 	ctx, stop := untilSignal(parent)
 	defer stop()
 	conn, err := a.connect(ctx, nil)
@@ -121,14 +120,14 @@ func (w *watcher) report(locks []fencelock.Status, err error) error {
 		return nil
 	case err != nil:
 		w.lost = true
-		return w.enc.Encode(watchEvent{Time: now, Event: change.Event{Kind: "unreachable"}, Error: err.Error()})
+		return w.enc.Encode(watchEvent{Time: now, Event: lockview.Event{Kind: "unreachable"}, Error: err.Error()})
 	case w.lost:
 		w.lost = false
-		if err := w.enc.Encode(watchEvent{Time: now, Event: change.Event{Kind: "reachable"}}); err != nil {
+		if err := w.enc.Encode(watchEvent{Time: now, Event: lockview.Event{Kind: "reachable"}}); err != nil {
 			return err
 		}
 	}
-	for _, e := range change.Between(w.before, locks) {
+	for _, e := range lockview.Changes(w.before, locks) {
 		if err := w.enc.Encode(watchEvent{Time: now, Event: e, Initial: w.initial}); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/spf13/cobra"
 )
 
@@ -49,7 +49,7 @@ func (a *app) why(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	locks, err := a.listing(ctx, view.Selection{})
+	locks, err := a.listing(ctx, lockview.Selection{})
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (a *app) why(ctx context.Context, args []string) error {
 // reports whether there are circles.
 func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles bool, err error) {
 	if a.format == "table" {
-		view.CleanAll(locks)
+		lockview.CleanAll(locks)
 	}
-	g := graph.New(view.Parties(locks))
+	g := graph.New(lockview.Parties(locks))
 	byName := map[string]*fencelock.Status{}
 	var names []string
 	for i := range locks {
@@ -109,23 +109,23 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 		}
 		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
 		if st.Grace > 0 {
-			fmt.Fprintln(a.out, "  "+view.GraceLine(st.Grace))
+			fmt.Fprintln(a.out, "  "+lockview.GraceLine(st.Grace))
 		}
 		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
 			a.explainStep(byName[s.Lock], depth, s, waits, seen)
 		})
 		for i, w := range st.Waiters[:min(len(st.Waiters), maxWaitersShown)] {
 			under := ""
-			if outer := w.Record.Labels[view.UnderLabel]; outer != "" {
+			if outer := w.Record.Labels[lockview.UnderLabel]; outer != "" {
 				under = ", for " + outer + ", under whose lock it runs"
 			}
-			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, plain.Short(w.Age), under)
+			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, text.Short(w.Age), under)
 		}
 		if more := st.Waiting - maxWaitersShown; more > 0 {
 			fmt.Fprintf(a.out, "  and %d more in queue\n", more)
 		}
 		if k := keptBy(st); k != nil {
-			fmt.Fprintf(a.out, "  not held; reserved for %s more, last by %s\n", plain.Short(k.EndsIn), k.Record.Owner)
+			fmt.Fprintf(a.out, "  not held; reserved for %s more, last by %s\n", text.Short(k.EndsIn), k.Record.Owner)
 		}
 	}
 	for _, c := range cycles {

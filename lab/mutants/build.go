@@ -38,7 +38,7 @@ var packages = []string{".", "internal/core", "store/memstore", "store/shard", "
 	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore", "store/redisstore/internal/native",
 	"store/redisstore/internal/foreign", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
 	"store/zkstore/internal/treestore", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/book",
-	"cmd/fencelock/internal/remote", "store/etcdstore/concurrencystore",
+	"cmd/fencelock/internal/server/leases", "store/etcdstore/concurrencystore",
 	"adapters/internal/held", "adapters/consullock", "fence/httpfence", "fence/sqlfence"}
 
 // env names the variable that opens a mutant.
