@@ -89,7 +89,7 @@ func TestFailedAcquireInsideALock(t *testing.T) {
 			eval "$($F acquire taken --try --while $$)"
 			$F renew && echo "renewed another lock"
 			$F release && echo "released another lock"
-			$F inspect outer
+			$F why outer
 			$F release --handle "$outer"`).want(0)
 		contains(t, p.out.String(), "outer: held by 1")
 		if strings.Contains(p.out.String(), "another lock") {

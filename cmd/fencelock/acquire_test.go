@@ -38,7 +38,7 @@ func TestAcquireInAScript(t *testing.T) {
 		eval "$($F acquire "it's mine" --reason "step by step" --while $$)"
 		echo "$FENCELOCK_NAME/$FENCELOCK_TOKEN/$FENCELOCK_OWNER"
 		$F run "it's mine" --try -- true && exit 9
-		$F inspect "it's mine"
+		$F why "it's mine"
 		$F release
 		$F run "it's mine" --try -- echo free
 		$F release || echo "again $?"`).want(0)
@@ -61,9 +61,9 @@ func TestAcquireEnds(t *testing.T) {
 			return err == nil && len(st.Holders) == 0
 		})
 	}
-	script(t, s.url(), `eval "$($F acquire bound --while $$)"; $F inspect bound | grep -q "held by 1"`).want(0)
+	script(t, s.url(), `eval "$($F acquire bound --while $$)"; $F why bound | grep -q "held by 1"`).want(0)
 	free("bound")
-	// Whether it is still held when inspect looks is not up to us: the answer of
+	// Whether it is still held when why looks is not up to us: the answer of
 	// acquire says that it was.
 	p := script(t, s.url(), `$F acquire short --max 1s -o json`).want(0)
 	contains(t, p.out.String(), `"lock": "short"`, `"kept_ms"`)

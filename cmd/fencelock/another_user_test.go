@@ -146,7 +146,7 @@ func TestRunCannotSignalAnotherUser(t *testing.T) {
 	until(t, "both are reported", func() bool {
 		return strings.Contains(p.err.String(), "does not get the signal") && strings.Contains(p.err.String(), "the lock is held until it ends")
 	})
-	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "held by 1")
+	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "held by 1")
 	must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 	p.want(128 + int(syscall.SIGTERM))
 }
@@ -169,7 +169,7 @@ func TestRunSupervisorDiesAboveAnotherUser(t *testing.T) {
 	until(t, "it is reported", func() bool {
 		return strings.Contains(p.err.String(), "cannot be killed; the lock is held until it ends")
 	})
-	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "held by 1")
+	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "held by 1")
 	must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 	p.want(137)
 	if got := readStatus(t, dir+"/status"); len(got.Survivors) == 0 || got.Survivors[0].PID != self {

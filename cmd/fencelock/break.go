@@ -29,13 +29,13 @@ old holder is gone, or that what the lock protects checks tokens: raise its fenc
 printed token, and writes of the old holder are rejected there.
 
 The token makes sure that you break the lease that you inspected, and not one that began
-later: then the exit code is 1 and nothing is done. fencelock inspect LOCK shows it.
+later: then the exit code is 1 and nothing is done. fencelock why LOCK shows it.
 
 The reason is printed with the result, for your records; the store does not keep it.
 
 The exit code is 0 if the lock was broken, 1 if no holder has the token, and 69 if the
 store did not answer.`,
-		Example: `  fencelock inspect nightly-report
+		Example: `  fencelock why nightly-report
   fencelock break nightly-report --token 459448191422514432 --reason "web-1 is on fire"`,
 		ValidArgsFunction: a.completeLocks,
 		Args:              exactly(1, "the name of a lock"),
@@ -43,7 +43,7 @@ store did not answer.`,
 			return a.breakLock(cmd.Context(), args[0], fencelock.Token(token), reason)
 		},
 	}
-	cmd.Flags().Int64Var(&token, "token", 0, "token of the holder, from fencelock inspect")
+	cmd.Flags().Int64Var(&token, "token", 0, "token of the holder, from fencelock why")
 	cmd.Flags().StringVar(&reason, "reason", "", "why you break it, printed with the result")
 	a.formatFlag(cmd, "table", "json")
 	return cmd

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/internal/must"
 )
@@ -57,7 +56,7 @@ func TestViewsAreClean(t *testing.T) {
 	waiter := s.client(t, &fencelock.Options{Owner: evil + "2"})
 	go func() { _, _ = waiter.Mutex("a", fencelock.Reason(evil)).Lock(t.Context()) }()
 	until(t, "a client waits", func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 })
-	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"inspect", "a"}, {"why"}, {"run", "a", "--try", "--", "true"},
+	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"why", "a"}, {"why"}, {"run", "a", "--try", "--", "true"},
 		{"run", "a", "--wait", "3s", "--", "true"}, {"break", "a", "--reason", "x"}} {
 		p := fencelockCLI(t, s.url(), args...)
 		text := p.out.String() + p.err.String()
@@ -68,8 +67,8 @@ func TestViewsAreClean(t *testing.T) {
 			t.Errorf("%v: %q", args, text)
 		}
 	}
-	var v lockview.Lock
-	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v); err != nil || v.Holders[0].Reason != evil {
+	var v whyJSON
+	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "why", "a", "-o", "json").want(0).out.String()), &v); err != nil || v.Locks[0].Holders[0].Reason != evil {
 		t.Errorf("%+v, %v", v, err)
 	}
 	screen := &topScreen{width: 120, height: 20}

@@ -6,11 +6,9 @@
 //	fencelock run LOCK -- CMD   run a command while holding a lock
 //	fencelock acquire LOCK      hold a lock over several steps of a script;
 //	                            then renew, release
-//	fencelock ls, inspect, why, watch, top
-//	                            who holds what, who waits, who blocks whom
+//	fencelock ls, why, top      who holds what, who waits, who blocks whom
 //	fencelock break             take a lock away from its holder
-//	fencelock doctor, verify, bench
-//	                            what the store promises, keeps and can do
+//	fencelock doctor            what the store promises, and whether it keeps it
 //
 // # Design
 //
@@ -34,6 +32,6 @@
 //
 // Data goes to stdout, everything else to stderr, and the exit code reports what
 // happened (exit.go). Decisions are pure functions: when to stop a command
-// (internal/plan), who blocks whom (internal/graph), what changed between two
-// polls (internal/change).
+// (internal/jobtimes), who blocks whom (internal/graph), what changed between two
+// polls (internal/lockview).
 package main

@@ -28,16 +28,25 @@ type diagnosis struct {
 	LockMS     float64              `json:"lock_ms"` // to take a lock and give it back
 	Guarantees *lockview.Guarantees `json:"guarantees,omitempty"`
 	Findings   []driver.Finding     `json:"findings"`
+	Contract   []clauseCase         `json:"contract,omitempty"` // of --deep
 	OK         bool                 `json:"ok"`
 
 	promises    fencelock.Guarantees
 	unavailable error // the store did not answer
 }
 
+// checkup is what doctor is asked to check.
+type checkup struct {
+	ttl         time.Duration
+	failOn      string
+	correctness bool
+	deep        bool
+	deepTTL     time.Duration
+	only        []string
+}
+
 func (a *app) doctorCommand() *cobra.Command {
-	var failOn string
-	var correctness bool
-	var ttl time.Duration
+	var c checkup
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Report what this store promises, what is unsafe about it, and what to change",
@@ -53,43 +62,66 @@ program with all its parameters. It changes nothing else.
 A note about data-loss is normal on a server that keeps its data in memory;
 --correctness makes it a danger.
 
-The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on, 69 if the store
-does not answer.`,
+With --deep it also runs the executable contract of stores (docs/spec.md) against the
+store as it is deployed, with its settings, its proxies and its version. That uses a
+separate namespace (` + deepNamespace + `, or --namespace) and short sessions, leaves no
+lock behind, and takes a minute or two, most of it waiting for sessions to end. Cases that
+would have to kill, wipe or cut off the server are skipped and reported as such.
+
+The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on or a clause is
+violated, 69 if the store does not answer.`,
 		Example: `  fencelock doctor
-  fencelock doctor --correctness --fail-on warning || exit 1   # before a deployment`,
-		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var least driver.Severity
-			if err := least.UnmarshalText([]byte(failOn)); err != nil {
-				return usage("--fail-on %s: it is one of note, warning, danger", failOn)
+  fencelock doctor --correctness --fail-on warning || exit 1   # before a deployment
+  fencelock doctor --deep --only S,T4      # the clauses on sessions, and one on tokens`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if !c.deep && (cmd.Flags().Changed("only") || cmd.Flags().Changed("deep-ttl")) {
+				return usage("--only and --deep-ttl need --deep")
 			}
-			a.quiet = true // what the store would warn of is in the findings
-			d, err := a.diagnose(cmd.Context(), ttl, correctness)
-			if err != nil {
-				return err
-			}
-			d.OK = !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return f.Severity >= least })
-			if a.format == "json" {
-				err = printJSON(a.out, d)
-			} else {
-				err = writeDiagnosis(a.out, d, terminalWidth(a.out))
-			}
-			switch {
-			case err != nil:
-				return err
-			case d.unavailable != nil:
-				return exitSilently(exitUnavailable)
-			case !d.OK:
-				return exitSilently(exitFailed)
-			}
-			return nil
+			return exactly(0, "no arguments")(cmd, args)
 		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), &c) },
 	}
-	cmd.Flags().StringVar(&failOn, "fail-on", "danger", "how bad a finding must be for exit code 1: note, warning, danger")
-	cmd.Flags().BoolVar(&correctness, "correctness", false, "doing the work twice would corrupt data: check the store for that, too")
-	cmd.Flags().DurationVar(&ttl, "ttl", fencelock.DefaultTTL, "the TTL that will be used")
+	cmd.Flags().StringVar(&c.failOn, "fail-on", "danger", "how bad a finding must be for exit code 1: note, warning, danger")
+	cmd.Flags().BoolVar(&c.correctness, "correctness", false, "doing the work twice would corrupt data: check the store for that, too")
+	cmd.Flags().DurationVar(&c.ttl, "ttl", fencelock.DefaultTTL, "the TTL that will be used")
+	cmd.Flags().BoolVar(&c.deep, "deep", false, "check clause by clause that the store keeps its contract")
+	cmd.Flags().DurationVar(&c.deepTTL, "deep-ttl", 2*time.Second, "with --deep, TTL of the sessions that end during a case; longer for a slow store")
+	cmd.Flags().StringSliceVar(&c.only, "only", nil, "with --deep, only clauses whose number begins so")
 	a.formatFlag(cmd, "table", "json")
 	return cmd
+}
+
+// doctor checks a store, and prints what it found.
+func (a *app) doctor(ctx context.Context, c *checkup) error {
+	var least driver.Severity
+	if err := least.UnmarshalText([]byte(c.failOn)); err != nil {
+		return usage("--fail-on %s: it is one of note, warning, danger", c.failOn)
+	}
+	a.quiet = true // what the store would warn of is in the findings
+	d, err := a.diagnose(ctx, c.ttl, c.correctness)
+	if err != nil {
+		return err
+	}
+	d.OK = !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return f.Severity >= least })
+	if a.format != "json" {
+		err = writeDiagnosis(a.out, d, terminalWidth(a.out))
+	}
+	if err == nil && c.deep && d.unavailable == nil {
+		d.Contract, err = a.checkContract(ctx, c.deepTTL, c.only)
+		d.OK = d.OK && !slices.ContainsFunc(d.Contract, func(c clauseCase) bool { return c.Result == "failed" })
+	}
+	if err == nil && a.format == "json" {
+		err = printJSON(a.out, d)
+	}
+	switch {
+	case err != nil:
+		return err
+	case d.unavailable != nil:
+		return exitSilently(exitUnavailable)
+	case !d.OK:
+		return exitSilently(exitFailed)
+	}
+	return nil
 }
 
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 )
@@ -110,14 +109,14 @@ func TestReadingNeedsNoSettings(t *testing.T) {
 	until(t, "ls shows the job", func() bool {
 		return strings.Contains(fencelockCLI(t, operator, "ls", "-o", "name").want(0).out.String(), "job")
 	})
-	contains(t, fencelockCLI(t, operator, "inspect", "job").want(0).out.String(), "held by 1")
+	contains(t, fencelockCLI(t, operator, "why", "job").want(0).out.String(), "held by 1")
 	fencelockCLI(t, operator, "why", "job").want(0)
 	fencelockCLI(t, operator, "run", "other", "--try", "--", "true").want(0)
-	var v lockview.Lock
-	if err := json.Unmarshal([]byte(fencelockCLI(t, operator, "inspect", "job", "-o", "json").want(0).out.String()), &v); err != nil || len(v.Holders) != 1 {
+	var v whyJSON
+	if err := json.Unmarshal([]byte(fencelockCLI(t, operator, "why", "job", "-o", "json").want(0).out.String()), &v); err != nil || len(v.Locks) != 1 || len(v.Locks[0].Holders) != 1 {
 		t.Fatalf("%v, %+v", err, v)
 	}
-	fencelockCLI(t, operator, "break", "job", "--token", fmt.Sprint(v.Holders[0].Token), "--reason", "test").want(0)
+	fencelockCLI(t, operator, "break", "job", "--token", fmt.Sprint(v.Locks[0].Holders[0].Token), "--reason", "test").want(0)
 	job.want(exitLost)
 }
 
@@ -129,20 +128,20 @@ func TestReadingIsNotRefusedForFindings(t *testing.T) {
 	unsafe := s.url() + "?grace=true&max_ttl=4s" // not shorter: a busy machine renews late
 	job := begin(t, unsafe+"&accept=eviction", "run", "job", "--ttl", "4s", "--", "sleep", "60")
 	until(t, "the job runs", func() bool {
-		return strings.Contains(fencelockCLI(t, unsafe, "inspect", "job").want(0).out.String(), "held by 1")
+		return strings.Contains(fencelockCLI(t, unsafe, "why", "job").want(0).out.String(), "held by 1")
 	})
 	contains(t, fencelockCLI(t, unsafe, "ls", "-o", "name").want(0).out.String(), "job")
-	p := fencelockCLI(t, unsafe, "inspect", "job", "-o", "json").want(0)
+	p := fencelockCLI(t, unsafe, "why", "job", "-o", "json").want(0)
 	contains(t, p.err.String(), "allkeys-lru", "accept=eviction")
 	fencelockCLI(t, unsafe, "why", "job").want(0)
 	contains(t, fencelockCLI(t, unsafe, "run", "other", "--try", "--", "true").want(exitUsage).err.String(), "accept=eviction")
 	fencelockCLI(t, unsafe, "acquire", "other", "--try").want(exitUsage)
 	fencelockCLI(t, unsafe, "doctor").want(exitFailed)
-	var v lockview.Lock
-	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil || len(v.Holders) != 1 {
+	var v whyJSON
+	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil || len(v.Locks) != 1 || len(v.Locks[0].Holders) != 1 {
 		t.Fatalf("%v, %+v", err, v)
 	}
-	fencelockCLI(t, unsafe, "break", "job", "--token", fmt.Sprint(v.Holders[0].Token), "--reason", "test").want(0)
+	fencelockCLI(t, unsafe, "break", "job", "--token", fmt.Sprint(v.Locks[0].Holders[0].Token), "--reason", "test").want(0)
 	job.want(exitLost)
 }
 

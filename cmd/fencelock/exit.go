@@ -18,7 +18,7 @@ import (
 // ended it; these are for what happened instead. They are part of the contract.
 const (
 	exitOK          = 0
-	exitFailed      = 1   // a check said no: doctor, verify, why; anything else that went wrong, but for run
+	exitFailed      = 1   // a check said no: doctor, why; anything else that went wrong, but for run
 	exitUsage       = 64  // the command line or the configuration is wrong
 	exitUnavailable = 69  // the store did not answer
 	exitNotAcquired = 75  // another client has the lock

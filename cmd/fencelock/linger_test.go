@@ -29,7 +29,7 @@ func TestLingeringLocksAreShown(t *testing.T) {
 	contains(t, s.render(), want)
 	var out bytes.Buffer
 	a := &app{out: &out, format: "table"}
-	if circles, err := a.explainAll(locks, nil); circles || err != nil {
+	if circles, err := a.explainAll(locks, ""); circles || err != nil {
 		t.Fatal(circles, err)
 	}
 	contains(t, out.String(), "held by ann@host:1 for 1m00s (sync), where it "+want+", which waits for no lock")

@@ -15,13 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) lsCommand() *cobra.Command {
-	var s lockview.Selection
-	cmd := &cobra.Command{
-		Use:     "ls [PREFIX]",
-		Aliases: []string{"list"},
-		Short:   "List locks that are held or waited for",
-		Long: `List the locks that are held, reserved or waited for, those whose name starts with
+const lsHelp = `List the locks that are held, reserved or waited for, those whose name starts with
 PREFIX if one is given. Free locks are not listed: the store does not keep them.
 
 AGE is how long the holder has had it. ENDS IN is when it ends unless it is renewed;
@@ -30,13 +24,41 @@ process may keep the lock after an unlock, and gives it back when another proces
 
 It reads page by page and blocks no client: on Redis it never uses KEYS.
 
-The exit code is 0 even if there is nothing to list, and 69 if the store did not answer.`,
+With --watch it prints what happens to the locks, as one JSON object a line. It begins
+with what there is, marked "initial", and ends with ctrl-C or after --for.
+
+  held, ended       a client acquired the lock, holds it no longer
+  kept              the holder is gone, and the lock stays reserved
+  waiting, left     a client joined the queue, left it without the lock
+  unreachable, reachable
+                    the store did not answer, answers again
+
+It polls the store (--every): what comes and goes between two polls is not seen.
+
+The exit code is 0 even if there is nothing to list, and 69 if the store did not answer.
+A store that stops answering later is reported as unreachable, and --watch goes on.`
+
+func (a *app) lsCommand() *cobra.Command {
+	var s lockview.Selection
+	var watch bool
+	var every, limit time.Duration
+	cmd := &cobra.Command{
+		Use:     "ls [PREFIX]",
+		Aliases: []string{"list"},
+		Short:   "List locks that are held or waited for, or watch them",
+		Long:    lsHelp,
 		Example: `  fencelock ls
   fencelock ls orders/ --waited
-  fencelock ls --older-than 1h -o json | jq '.[].lock'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
+  fencelock ls --older-than 1h -o json | jq '.[].lock'
+  fencelock ls orders/ --watch --every 200ms | jq -c 'select(.event == "ended")'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
 				return usage("one PREFIX at most")
+			case !watch && (cmd.Flags().Changed("every") || cmd.Flags().Changed("for")):
+				return usage("--every and --for need --watch")
+			case every < 10*time.Millisecond:
+				return usage("--every %v: at least 10ms", every)
 			}
 			return nil
 		},
@@ -44,12 +66,21 @@ The exit code is 0 even if there is nothing to list, and 69 if the store did not
 			if len(args) == 1 {
 				s.Prefix = args[0]
 			}
-			return a.ls(cmd.Context(), s)
+			if !watch {
+				return a.ls(cmd.Context(), s)
+			}
+			if cmd.Flags().Changed("output") && a.format != "json" {
+				return usage("-o %s: --watch prints json", a.format)
+			}
+			return a.watch(cmd.Context(), s, every, limit)
 		},
 	}
 	cmd.Flags().StringVar(&s.Owner, "owner", "", "only those held or waited for by an owner with this in the name")
 	cmd.Flags().DurationVar(&s.OlderThan, "older-than", 0, "only those held for longer than this")
 	cmd.Flags().BoolVar(&s.Waited, "waited", false, "only those with waiters")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print what happens to them, one JSON object a line")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "how often --watch polls the store")
+	cmd.Flags().DurationVar(&limit, "for", 0, "end --watch after this time (default: never)")
 	a.formatFlag(cmd, "table", "wide", "json", "name")
 	return cmd
 }
@@ -141,7 +172,7 @@ func (a *app) listing(ctx context.Context, s lockview.Selection) ([]fencelock.St
 	defer a.close(conn)
 	locks, err := s.Read(ctx, conn.client)
 	if errors.Is(err, fencelock.ErrUnsupported) {
-		return nil, fmt.Errorf("%w; fencelock inspect LOCK shows one lock", err)
+		return nil, fmt.Errorf("%w; fencelock why LOCK shows one lock", err)
 	}
 	return locks, err
 }

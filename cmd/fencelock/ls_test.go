@@ -60,7 +60,7 @@ func TestLs(t *testing.T) {
 	if len(views) != 3 || views[1].Waiting != 1 || views[1].Holders[0].Owner != "ann" || views[1].State != "held" {
 		t.Errorf("got %+v", views)
 	}
-	contains(t, fencelockCLI(t, s.url(), "__complete", "inspect", "ord").want(0).out.String(), "orders/1\tann", "orders/2")
+	contains(t, fencelockCLI(t, s.url(), "__complete", "why", "ord").want(0).out.String(), "orders/1\tann", "orders/2")
 	fencelockCLI(t, s.url(), "ls", "-o", "xml").want(64)
 	fencelockCLI(t, s.url(), "ls", "a", "b").want(64)
 }

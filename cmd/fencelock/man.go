@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build man
+
 package main
 
 import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
 
-func (a *app) manCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:     "man FOLDER",
-		Short:   "Write the manual pages into a folder",
-		Long:    `Write a manual page for fencelock and for each of its commands into a folder.`,
-		Example: `  fencelock man /usr/local/share/man/man1`,
-		Args:    exactly(1, "a folder"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return err
-			}
-			root.DisableAutoGenTag = true // the same input gives the same pages
-			header := &doc.GenManHeader{Title: "FENCELOCK", Section: "1", Source: "fencelock", Manual: "fencelock"}
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return fmt.Errorf("manual pages: %w", err)
-			}
-			return nil
-		},
+// The manual pages are written when a release is packaged, by a program of its own, so that
+// the command does not carry what writes them:
+//
+//	go run -tags man ./cmd/fencelock FOLDER
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run -tags man ./cmd/fencelock FOLDER")
+		os.Exit(exitUsage)
+	}
+	root := (&app{}).root()
+	root.DisableAutoGenTag = true // the same input gives the same pages
+	header := &doc.GenManHeader{Title: "FENCELOCK", Section: "1", Source: "fencelock", Manual: "fencelock"}
+	err := os.MkdirAll(os.Args[1], 0o755)
+	if err == nil {
+		err = doc.GenManTree(root, header, os.Args[1])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "manual pages:", err)
+		os.Exit(exitFailed)
 	}
 }

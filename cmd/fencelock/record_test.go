@@ -36,12 +36,12 @@ func TestRecordingOfWhy(t *testing.T) {
 		begin(t, s.url(), "run", "nightly-report", "--owner", owner, "--", "true")
 		awaitStatus(t, c, func(st fencelock.Status) bool { return st.Waiting == i+1 })
 	}
-	p, _, shown := inTerminal(t, s.url(), "why", "nightly-report")
+	p, _, shown := inTerminal(t, s.url(), "why")
 	p.want(0)
 	until(t, "the terminal shows the answer", func() bool {
 		return strings.Contains(shown.String(), "cron@web-2") && strings.HasSuffix(shown.String(), "\n")
 	})
-	text := "$ fencelock why nightly-report\n" + strings.ReplaceAll(shown.String(), "\r", "")
+	text := "$ fencelock why\n" + strings.ReplaceAll(shown.String(), "\r", "")
 	svg := terminalPicture("fencelock why in a terminal", strings.Split(strings.TrimSpace(text), "\n"))
 	if *record {
 		must.OK(t, os.WriteFile(recording, []byte(svg), 0o644))

@@ -14,7 +14,7 @@ func TestRenew(t *testing.T) {
 		$F renew --for 20m
 		$F renew -o json
 		sleep 5.5 # longer than --max
-		$F inspect a
+		$F why a
 		$F renew -q
 		$F release`).want(0)
 	contains(t, p.out.String(), `"kept_ms": 11`, "held by 1")

@@ -104,9 +104,9 @@ else to stderr.`,
 		cmds []*cobra.Command
 	}{
 		{"hold", []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand()}},
-		{"inspect", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.serveCommand(), a.breakCommand()}},
-		{"check", []*cobra.Command{a.doctorCommand(), a.settingsCommand(), a.schemaCommand(), a.verifyCommand(), a.benchCommand()}},
-		{"more", []*cobra.Command{a.manCommand(root), a.versionCommand(), storesTopic(), exitCodesTopic()}},
+		{"inspect", []*cobra.Command{a.lsCommand(), a.whyCommand(), a.topCommand(), a.serveCommand(), a.breakCommand()}},
+		{"check", []*cobra.Command{a.doctorCommand(), a.settingsCommand(), a.schemaCommand()}},
+		{"more", []*cobra.Command{a.versionCommand(), storesTopic(), exitCodesTopic()}},
 		{"", []*cobra.Command{a.grantsCommand(), a.keepCommand()}},
 	} {
 		for _, cmd := range group.cmds {

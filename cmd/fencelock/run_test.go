@@ -52,7 +52,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"name of an occurrence too long", []string{"run", strings.Repeat("a", 500), "--once-per", "1h", "--", "true"}, 64, "1 to 512 bytes"},
 		{"reason too long", []string{"run", "a", "--reason", strings.Repeat("a", 5000), "--", "true"}, 64, "shorten"},
 		{"acquire an empty name", []string{"acquire", ""}, 64, "1 to 512 bytes"},
-		{"inspect an empty name", []string{"inspect", ""}, 64, "1 to 512 bytes"},
+		{"why with an empty name", []string{"why", ""}, 64, "1 to 512 bytes"},
 		{"why an empty name", []string{"why", ""}, 64, "1 to 512 bytes"},
 		{"break an empty name", []string{"break", "", "--token", "1", "--reason", "x"}, 64, "1 to 512 bytes"},
 		{"status descriptor closed", []string{"run", "a", "--status-fd", "99", "--", "true"}, 64, "not open"},
@@ -241,7 +241,7 @@ func TestRunPermitsAndShared(t *testing.T) {
 // TestOccurrencesAreOfOncePer: a name with an @ may be of any program.
 func TestOccurrencesAreOfOncePer(t *testing.T) {
 	locks := []string{"db@replica-1", "db@2026-11-16T00:00:00Z", "other@2026-11-16T00:00:00Z", "db"}
-	if got, want := occurrencesOf("db", slices.Values(locks)), "; run --once-per has recorded db@2026-11-16T00:00:00Z"; got != want {
+	if got, want := occurrencesOf("db", slices.Values(locks)), "run --once-per has recorded db@2026-11-16T00:00:00Z"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -257,10 +257,8 @@ func TestRunOncePer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "status")
 	run("a", "--", "true").want(0)
 	contains(t, run("a", "--status-file", file, "--", "false").want(0).err.String(), "already ran, started by ")
-	for _, command := range []string{"inspect", "why"} { // a user may not know the name of the occurrence
-		p := fencelockCLI(t, s.url(), command, "a").want(0)
-		contains(t, p.out.String()+p.err.String(), "a is free; run --once-per has recorded a@")
-	}
+	// A user may not know the name of the occurrence.
+	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "a: free\nrun --once-per has recorded a@")
 	if st := readStatus(t, file); st.Outcome != "skipped" || st.ExitCode != 0 || st.Occurrence == "" {
 		t.Errorf("got %+v", st)
 	}
@@ -275,7 +273,7 @@ func TestRunOncePer(t *testing.T) {
 	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "b@", "-o", "json").want(0).out.String()), &marks); err != nil || len(marks) != 1 {
 		t.Fatalf("got %v, %v, want one mark", marks, err)
 	}
-	contains(t, fencelockCLI(t, s.url(), "inspect", marks[0].Lock).want(0).out.String(), "reserved, not held")
+	contains(t, fencelockCLI(t, s.url(), "why", marks[0].Lock).want(0).out.String(), "reserved, not held")
 	fencelockCLI(t, s.url(), "break", marks[0].Lock, "--token", marks[0].Holders[0].Token, "--reason", "run it again").want(0)
 	run("b", "--", "sh", "-c", "exit 5").want(5)
 	run("c", "--retry-failed", "--", "sh", "-c", "exit 4").want(4)

@@ -42,8 +42,8 @@ func TestSharedFormats(t *testing.T) {
 			}
 			fencelockCLI(t, tt.url, "run", "taken", "--try", "--", "true").want(75)
 			contains(t, fencelockCLI(t, tt.url, "run", "b", "--permits=2", "--", "true").want(64).err.String(), "not supported by this store")
-			contains(t, fencelockCLI(t, tt.url, "why", "taken").want(64).err.String(), "fencelock inspect LOCK shows one lock")
-			contains(t, fencelockCLI(t, tt.url, "inspect", "taken").want(0).out.String(), "taken: held by 1")
+			contains(t, fencelockCLI(t, tt.url, "why").want(64).err.String(), "fencelock why LOCK shows one lock")
+			contains(t, fencelockCLI(t, tt.url, "why", "taken").want(0).out.String(), "taken: held by 1")
 			fencelockCLI(t, tt.url, "run", "a", "--correctness", "--", "true").want(64)
 		})
 	}

@@ -119,8 +119,10 @@ func TestWrongValuesNameTheFlag(t *testing.T) {
 		"acquire a --signal 15":                "--signal needs --while",
 		"acquire a --signal -1 --while 1":      "--signal -1: it takes the number of a signal",
 		"acquire a --while -1":                 "--while -1: it takes the number of a process",
-		"inspect":                              "inspect takes the name of a lock; no argument was given",
-		"inspect a b":                          "inspect takes the name of a lock; 2 arguments were given",
+		"break":                                "break takes the name of a lock; no argument was given",
+		"break a b":                            "break takes the name of a lock; 2 arguments were given",
+		"why a b":                              "one LOCK at most",
+		"doctor --only S1":                     "--only and --deep-ttl need --deep",
 		"version a":                            "version takes no arguments; 1 argument was given",
 		"run a true":                           "write the command after --",
 	} {

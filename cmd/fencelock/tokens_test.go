@@ -25,13 +25,13 @@ func TestTokensAreTextInJSON(t *testing.T) {
 	c := s.client(t, nil)
 	l, err := c.Mutex("a").Lock(t.Context())
 	must.OK(t, err)
-	watch := begin(t, s.url(), "watch", "--every", "50ms")
+	watch := begin(t, s.url(), "ls", "--watch", "--every", "50ms")
 	until(t, "the lock is seen", func() bool { return strings.HasSuffix(watch.out.String(), "\n") })
 	_ = watch.cmd.Process.Signal(syscall.SIGINT)
 	watch.end()
 	outputs := map[string]string{
 		"ls":      fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String(),
-		"inspect": fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String(),
+		"why":     fencelockCLI(t, s.url(), "why", "a", "-o", "json").want(0).out.String(),
 		"watch":   watch.out.String(),
 		"busy":    fencelockCLI(t, s.url(), "run", "a", "--try", "--status-fd", "1", "--", "true").want(75).out.String(),
 		"ran":     fencelockCLI(t, s.url(), "run", "b", "--status-fd", "1", "--", "true").want(0).out.String(),
@@ -40,9 +40,9 @@ func TestTokensAreTextInJSON(t *testing.T) {
 		"release": script(t, s.url(), `eval "$($F acquire e --while $$)" || exit; $F release -o json`).want(0).out.String(),
 	}
 	// What a program reads is what break takes.
-	held := tokensIn(t, "inspect", outputs["inspect"])
+	held := tokensIn(t, "why", outputs["why"])
 	if len(held) != 1 || held[0] != l.Token().String() {
-		t.Fatalf("inspect has %q, the lease %v", held, l.Token())
+		t.Fatalf("why has %q, the lease %v", held, l.Token())
 	}
 	outputs["break"] = fencelockCLI(t, s.url(), "break", "a", "--token", held[0], "--reason", "x", "-o", "json").want(0).out.String()
 	for command, text := range outputs {
@@ -51,8 +51,8 @@ func TestTokensAreTextInJSON(t *testing.T) {
 		}
 	}
 	if _, err := exec.LookPath("jq"); err == nil {
-		jq := bounded(t, "jq", "-r", ".holders[].token")
-		jq.Stdin = strings.NewReader(outputs["inspect"])
+		jq := bounded(t, "jq", "-r", ".locks[].holders[].token")
+		jq.Stdin = strings.NewReader(outputs["why"])
 		if out, err := jq.Output(); err != nil || strings.TrimSpace(string(out)) != held[0] {
 			t.Errorf("jq made %s of %s: %v", out, held[0], err)
 		}

@@ -57,7 +57,7 @@ It polls the store once every --every.`,
 
 func (a *app) top(ctx context.Context, s lockview.Selection, every time.Duration) error {
 	if terminalWidth(os.Stdout) == 0 {
-		return usage("top needs a terminal; use ls or watch")
+		return usage("top needs a terminal; use ls or ls --watch")
 	}
 	conn, err := a.connect(ctx, nil)
 	if err != nil {

@@ -95,13 +95,13 @@ func (s *topScreen) render() string {
 	switch {
 	case s.detail && i >= 0:
 		var b strings.Builder
-		_ = writeInspection(&b, s.locks[i], s.width)
+		_ = writeLock(&b, s.locks[i], s.width)
 		body := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 		for _, line := range body[:min(len(body), room)] {
 			lines = append(lines, cut(line, s.width))
 		}
 		if more := len(body) - room; more > 0 {
-			lines[len(lines)-1] = dim.Render(cut(fmt.Sprintf("… %d more lines; fencelock inspect shows all", more+1), s.width))
+			lines[len(lines)-1] = dim.Render(cut(fmt.Sprintf("… %d more lines; fencelock why shows all", more+1), s.width))
 		}
 	case s.detail:
 		lines = append(lines, cut(s.chosen+" is free now", s.width))

@@ -15,8 +15,8 @@ func exitCodesTopic() *cobra.Command {
 the command. What happened instead has its own codes:
 
     0  it worked; with --once-per also: it had run already
-    1  doctor, verify or why found something; in other commands than run also what
-       has no other code
+    1  doctor or why found something; in other commands than run also what has no
+       other code
    64  the command line or the configuration is wrong, or the store cannot do what
        is asked; nothing was done
    69  the store did not answer

@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock"
@@ -19,16 +21,26 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why [LOCK]",
-		Short: "Explain who blocks whom, and whether it is a deadlock",
-		Long: `Explain why a lock is not free: who holds it, what that holder itself waits for, who
-holds that, and so on to the end. Without a LOCK, for all locks with waiters.
+		Short: "Show a lock, and explain who blocks whom and whether it is a deadlock",
+		Long: `Show one lock: who holds it, since when and why, its fencing token, and the queue of
+waiters, in the order in which they will get it. Then explain why it is not free: what the
+holder itself waits for, who holds that, and so on to the end. Without a LOCK explain all
+locks with waiters.
+
+A holder that lives renews after a third of its TTL, so "ends in" rises again. If it
+only falls, the holder is dead, stopped or cut off from the store, and the lock is free
+when it reaches zero.
+
+A name that no client uses is shown as free, too: copy the name from fencelock ls.
 
 Processes that wait for each other in a circle (a deadlock) are named, and the exit code
 is 1: they wait forever, unless one of them gives up. A program with several threads may
-wait for one lock and go on with another, so check before you break a lock.
+wait for one lock and go on with another, so check before you break a lock. Otherwise the
+exit code is 0 even if the lock is free, and 69 if the store did not answer.
 
 Processes are identified by their owner, user@host:pid unless --owner sets another.`,
 		Example: `  fencelock why nightly-report
+  fencelock why nightly-report -o json | jq -r '.locks[].holders[].token'
   fencelock why -o dot | dot -Tsvg >locks.svg`,
 		ValidArgsFunction: a.completeLocks,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -37,64 +49,114 @@ Processes are identified by their owner, user@host:pid unless --owner sets anoth
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.why(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var circles bool
+			var err error
+			if len(args) == 0 {
+				circles, err = a.whyAll(cmd.Context())
+			} else {
+				circles, err = a.whyOne(cmd.Context(), args[0])
+			}
+			if err == nil && circles {
+				err = exitSilently(exitFailed)
+			}
+			return err
+		},
 	}
 	a.formatFlag(cmd, "table", "json", "dot")
 	return cmd
 }
 
-func (a *app) why(ctx context.Context, args []string) error {
-	for _, name := range args {
-		if err := checkName(name); err != nil {
-			return err
-		}
-	}
+// whyAll explains all locks that are waited for.
+func (a *app) whyAll(ctx context.Context) (circles bool, err error) {
 	locks, err := a.listing(ctx, lockview.Selection{})
 	if err != nil {
-		return err
+		return false, err
 	}
-	circles, err := a.explainAll(locks, args)
-	if err == nil && circles {
-		err = exitSilently(exitFailed)
-	}
-	return err
+	return a.explainAll(locks, "")
 }
 
-// explainAll prints who blocks whom, for the named locks or all that are waited for, and
-// reports whether there are circles.
-func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles bool, err error) {
+// whyOne explains one lock. A store that cannot list its locks shows at least this one.
+func (a *app) whyOne(ctx context.Context, name string) (circles bool, err error) {
+	if err := checkName(name); err != nil {
+		return false, err
+	}
+	conn, err := a.connect(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer a.close(conn)
+	st, err := conn.client.Inspect(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	locks, err := (&lockview.Selection{}).Read(ctx, conn.client)
+	if errors.Is(err, fencelock.ErrUnsupported) {
+		a.note("this store cannot list its locks: what a holder itself waits for is not known")
+	} else if err != nil {
+		return false, err
+	}
+	locks = slices.DeleteFunc(locks, func(other fencelock.Status) bool { return other.Name == name })
+	return a.explainAll(append(locks, st), name)
+}
+
+// explainAll prints who blocks whom, for one lock or all that are waited for, and reports
+// whether there are circles.
+func (a *app) explainAll(locks []fencelock.Status, one string) (circles bool, err error) {
 	if a.format == "table" {
 		lockview.CleanAll(locks)
+		one = text.Clean(one)
 	}
 	g := graph.New(lockview.Parties(locks))
 	byName := map[string]*fencelock.Status{}
 	var names []string
 	for i := range locks {
-		byName[locks[i].Name] = &locks[i]
-		if locks[i].Waiting > 0 {
-			names = append(names, locks[i].Name)
+		st := &locks[i]
+		byName[st.Name] = st
+		if st.Name == one || one == "" && st.Waiting > 0 {
+			names = append(names, st.Name)
 		}
-	}
-	if len(wanted) > 0 {
-		names = wanted
 	}
 	cycles := g.Cycles()
 	switch a.format {
 	case "json":
-		err = printJSON(a.out, whyView(g, names, cycles))
+		err = printJSON(a.out, whyView(g, byName, names, cycles))
 	case "dot":
 		err = writeDot(a.out, locks)
 	default:
-		a.explain(g, byName, names, cycles)
+		if one != "" {
+			err = a.explainOne(g, byName, one)
+		} else {
+			a.explain(g, byName, names)
+		}
+		a.explainCycles(byName, cycles)
 	}
 	return len(cycles) > 0, err
 }
 
-// maxWaitersShown keeps the words to a screen; inspect shows all.
+// explainOne prints all there is to know of a lock.
+func (a *app) explainOne(g *graph.Graph, byName map[string]*fencelock.Status, name string) error {
+	st := byName[name]
+	if err := writeLock(a.out, *st, terminalWidth(a.out)); err != nil {
+		return err
+	}
+	switch lockview.State(st) {
+	case "free":
+		if recorded := occurrencesOf(name, maps.Keys(byName)); recorded != "" {
+			fmt.Fprintln(a.out, recorded)
+		}
+	case "held":
+		fmt.Fprintln(a.out, "\nwhy:")
+		a.explainHolders(g, byName, name)
+	}
+	return nil
+}
+
+// maxWaitersShown keeps the words to a screen; why LOCK shows all.
 const maxWaitersShown = 5
 
-// explain prints it in words.
-func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names []string, cycles [][]graph.Step) {
+// explain prints some locks in few words.
+func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names []string) {
 	if len(names) == 0 {
 		fmt.Fprintln(a.out, "no client waits for a lock")
 	}
@@ -103,23 +165,13 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 			fmt.Fprintln(a.out)
 		}
 		st := byName[name]
-		if st == nil {
-			fmt.Fprintf(a.out, "%s is free%s\n", name, occurrencesOf(name, maps.Keys(byName)))
-			continue
-		}
 		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
 		if st.Grace > 0 {
 			fmt.Fprintln(a.out, "  "+lockview.GraceLine(st.Grace))
 		}
-		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
-			a.explainStep(byName[s.Lock], depth, s, waits, seen)
-		})
+		a.explainHolders(g, byName, name)
 		for i, w := range st.Waiters[:min(len(st.Waiters), maxWaitersShown)] {
-			under := ""
-			if outer := w.Record.Labels[lockview.UnderLabel]; outer != "" {
-				under = ", for " + outer + ", under whose lock it runs"
-			}
-			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, text.Short(w.Age), under)
+			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, text.Short(w.Age), underWhom(&w))
 		}
 		if more := st.Waiting - maxWaitersShown; more > 0 {
 			fmt.Fprintf(a.out, "  and %d more in queue\n", more)
@@ -128,6 +180,10 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 			fmt.Fprintf(a.out, "  not held; reserved for %s more, last by %s\n", text.Short(k.EndsIn), k.Record.Owner)
 		}
 	}
+}
+
+// explainCycles prints who waits for whom in a circle.
+func (a *app) explainCycles(byName map[string]*fencelock.Status, cycles [][]graph.Step) {
 	for _, c := range cycles {
 		fmt.Fprintf(a.out, "\ncircle: %s\n", cycleInWords(c))
 		last := c[len(c)-1]
@@ -135,6 +191,13 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 			fmt.Fprintf(a.out, "  to end it: stop one of them, or fencelock break %s --token %s --reason ...\n", last.Lock, h.Token)
 		}
 	}
+}
+
+// explainHolders prints what the holders of a lock wait for, who holds that, and so on.
+func (a *app) explainHolders(g *graph.Graph, byName map[string]*fencelock.Status, name string) {
+	g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
+		a.explainStep(byName[s.Lock], depth, s, waits, seen)
+	})
 }
 
 func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits []string, seen graph.Seen) {
@@ -202,8 +265,8 @@ type whyJSON struct {
 }
 
 type whyLock struct {
-	Lock string    `json:"lock"`
-	By   []whyStep `json:"blocked_by"`
+	lockview.Lock
+	By []whyStep `json:"blocked_by"`
 }
 
 type whyStep struct {
@@ -215,11 +278,11 @@ type whyStep struct {
 	Above    bool     `json:"above,omitempty"` // the lock stands above already
 }
 
-func whyView(g *graph.Graph, names []string, cycles [][]graph.Step) whyJSON {
+func whyView(g *graph.Graph, byName map[string]*fencelock.Status, names []string, cycles [][]graph.Step) whyJSON {
 	v := whyJSON{Locks: []whyLock{}, Cycles: [][]graph.Step{}}
 	v.Cycles = append(v.Cycles, cycles...)
 	for _, name := range names {
-		l := whyLock{Lock: name, By: []whyStep{}}
+		l := whyLock{Lock: lockview.LockOf(*byName[name]), By: []whyStep{}}
 		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
 			l.By = append(l.By, whyStep{depth, s.Lock, s.Holder, append([]string{}, waits...), seen == graph.Circle, seen == graph.Again})
 		})

@@ -20,7 +20,7 @@ func TestWhy(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	contains(t, fencelockCLI(t, s.url(), "why").want(0).out.String(), "no client waits")
-	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "a is free")
+	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "a: free")
 	path, err := binary()
 	must.OK(t, err)
 	c := s.client(t, &fencelock.Options{Owner: "watcher"})

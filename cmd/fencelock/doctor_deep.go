@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,41 +14,14 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
-	"github.com/spf13/cobra"
 )
 
-// verifyNamespace is used unless another is chosen: a check must not meet the
+// deepNamespace is used unless another is chosen: a check must not meet the
 // locks of an application.
-const verifyNamespace = "fencelock-verify"
+const deepNamespace = "fencelock-doctor"
 
-func (a *app) verifyCommand() *cobra.Command {
-	var ttl time.Duration
-	var only []string
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check that a deployed store keeps its contract, clause by clause",
-		Long: `Run the executable contract of stores (docs/spec.md) against the store as it is deployed,
-with its settings, its proxies and its version. It uses a separate namespace
-(` + verifyNamespace + `, or --namespace) and short sessions, and leaves no lock behind.
-
-Cases that would have to kill, wipe or cut off the server are skipped and reported as
-such. It takes a minute or two, most of it waiting for sessions to end.
-
-The exit code is 0 if no clause is violated, 1 if one is, and 69 if the store did not
-answer.`,
-		Example: `  fencelock verify
-  fencelock verify --only S,T4      # the clauses on sessions, and one on tokens`,
-		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), ttl, only) },
-	}
-	cmd.Flags().DurationVar(&ttl, "ttl", 2*time.Second, "TTL of the sessions that end during a case; longer for a slow store")
-	cmd.Flags().StringSliceVar(&only, "only", nil, "only clauses whose number begins so")
-	a.formatFlag(cmd, "table", "json")
-	return cmd
-}
-
-// verifyCase is what came of a case.
-type verifyCase struct {
+// clauseCase is what came of a case of the contract.
+type clauseCase struct {
 	Case    string   `json:"case"`
 	Rule    string   `json:"rule"`
 	Result  string   `json:"result"` // passed, failed, skipped
@@ -55,17 +29,15 @@ type verifyCase struct {
 	Seconds float64  `json:"seconds"`
 }
 
-func (a *app) verify(parent context.Context, ttl time.Duration, only []string) error {
+// checkContract runs the store clauses against the store as it is deployed.
+func (a *app) checkContract(parent context.Context, ttl time.Duration, only []string) ([]clauseCase, error) {
 	ctx, stop := untilSignal(parent)
 	defer stop()
 	url, err := a.urlOfStore()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ns := a.ns
-	if ns == "" {
-		ns = verifyNamespace
-	}
+	ns := cmp.Or(a.ns, deepNamespace)
 	var stores []*opened
 	defer func() {
 		for _, s := range stores {
@@ -81,26 +53,21 @@ func (a *app) verify(parent context.Context, ttl time.Duration, only []string) e
 		return s, nil
 	}}
 	if err := a.usable(ctx, h); err != nil {
-		return err // once, with its exit code, and not as so many violated clauses
+		return nil, err // once, with its exit code, and not as so many violated clauses
 	}
-	a.note("running the store clauses; most take a few TTLs (%v), all of them a minute or two", ttl)
+	table := a.format != "json"
+	if table {
+		fmt.Fprintf(a.out, "\nStore clauses; most take a few TTLs (%v), all of them a minute or two\n", ttl)
+	}
 	cases, err := a.runCases(ctx, h, only)
-	if err != nil {
-		return err
-	}
-	counts := map[string]int{}
-	for _, c := range cases {
-		counts[c.Result]++
-	}
-	if a.format == "json" {
-		err = printJSON(a.out, cases)
-	} else {
+	if err == nil && table {
+		counts := map[string]int{}
+		for _, c := range cases {
+			counts[c.Result]++
+		}
 		fmt.Fprintf(a.out, "%d cases: %d passed, %d failed, %d skipped\n", len(cases), counts["passed"], counts["failed"], counts["skipped"])
 	}
-	if err == nil && counts["failed"] > 0 {
-		err = exitSilently(exitFailed)
-	}
-	return err
+	return cases, err
 }
 
 // usable reports why no lock can be taken at all: missing tables or permissions are not
@@ -125,8 +92,8 @@ func (a *app) usable(ctx context.Context, h *drivertest.Harness) error {
 }
 
 // runCases runs the cases that are wanted, one after the other.
-func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string) ([]verifyCase, error) {
-	done := []verifyCase{}
+func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string) ([]clauseCase, error) {
+	done := []clauseCase{}
 	for _, c := range drivertest.Cases() {
 		if !chosen(c.Clause.ID, only) {
 			continue
@@ -139,7 +106,7 @@ func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx) // what an interrupted case found says nothing
 		}
-		v := verifyCase{Case: c.Name, Rule: c.Clause.Rule, Result: "passed", Seconds: time.Since(began).Seconds()}
+		v := clauseCase{Case: c.Name, Rule: c.Clause.Rule, Result: "passed", Seconds: time.Since(began).Seconds()}
 		if r.Skipped != "" {
 			v.Result, v.Why = "skipped", []string{r.Skipped}
 		}

@@ -10,51 +10,9 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
-	"github.com/spf13/cobra"
 )
 
-func (a *app) watchCommand() *cobra.Command {
-	var every, limit time.Duration
-	cmd := &cobra.Command{
-		Use:   "watch [PREFIX]",
-		Short: "Print what happens to locks, one JSON object a line",
-		Long: `Print what happens to the locks whose name starts with PREFIX, or to all, as one JSON
-object a line. It begins with what there is, marked "initial".
-
-  held, ended       a client acquired the lock, holds it no longer
-  kept              the holder is gone, and the lock stays reserved
-  waiting, left     a client joined the queue, left it without the lock
-  unreachable, reachable
-                    the store did not answer, answers again
-
-It polls the store (--every): what comes and goes between two polls is not seen.
-It ends with ctrl-C, or after --for. The exit code is 69 if the store does not answer at
-the start; later it is reported as unreachable, and watch goes on.`,
-		Example: `  fencelock watch
-  fencelock watch orders/ --every 200ms | jq -c 'select(.event == "ended")'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("one PREFIX at most")
-			}
-			if every < 10*time.Millisecond {
-				return usage("--every %v: at least 10ms", every)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var s lockview.Selection
-			if len(args) == 1 {
-				s.Prefix = args[0]
-			}
-			return a.watch(cmd.Context(), s, every, limit)
-		},
-	}
-	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to poll the store")
-	cmd.Flags().DurationVar(&limit, "for", 0, "end after this time (default: never)")
-	return cmd
-}
-
-// watchEvent is a line of watch.
+// watchEvent is a line of ls --watch.
 type watchEvent struct {
 	Time time.Time `json:"time"`
 	lockview.Event
@@ -62,6 +20,7 @@ type watchEvent struct {
 	Error   string `json:"error,omitempty"`
 }
 
+// watch prints what happens to the locks that are wanted.
 func (a *app) watch(parent context.Context, s lockview.Selection, every, limit time.Duration) error {
 	ctx, stop := untilSignal(parent)
 	defer stop()

@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -16,65 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
-	"github.com/spf13/cobra"
 )
-
-func (a *app) inspectCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "inspect LOCK",
-		Short: "Show one lock: who holds it, since when, why, and who waits",
-		Long: `Show one lock: who holds it, since when and why, its fencing token, and the queue
-of waiters, in the order in which they will get it.
-
-A holder that lives renews after a third of its TTL, so "ends in" rises again. If it
-only falls, the holder is dead, stopped or cut off from the store, and the lock is free
-when it reaches zero.
-
-A name that no client uses is shown as free, too: copy the name from fencelock ls.
-
-The exit code is 0 even if the lock is free, and 69 if the store did not answer.`,
-		Example: `  fencelock inspect nightly-report
-  fencelock inspect nightly-report -o json | jq -r '.holders[].token'`,
-		ValidArgsFunction: a.completeLocks,
-		Args:              exactly(1, "the name of a lock"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0]) },
-	}
-	a.formatFlag(cmd, "table", "json")
-	return cmd
-}
-
-func (a *app) inspect(ctx context.Context, name string) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	conn, err := a.connect(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer a.close(conn)
-	st, err := conn.client.Inspect(ctx, name)
-	if err != nil {
-		return err
-	}
-	if a.format == "json" {
-		return printJSON(a.out, lockview.LockOf(st))
-	}
-	if lockview.State(&st) == "free" && conn.Caps().Listing {
-		names := map[string]bool{}
-		within, cancel := context.WithTimeout(ctx, a.timeout)
-		for lock, err := range conn.client.List(within, name+"@") {
-			if err != nil {
-				break // it is only a hint
-			}
-			names[text.Clean(lock.Name)] = true
-		}
-		cancel()
-		if hint := occurrencesOf(name, maps.Keys(names)); hint != "" {
-			a.note("%s is free%s", name, hint)
-		}
-	}
-	return writeInspection(a.out, st, terminalWidth(a.out))
-}
 
 // occurrencesOf names the latest occurrences of run --once-per that are kept beside a lock:
 // they have their own names, which a user may not know.
@@ -90,11 +31,11 @@ func occurrencesOf(name string, locks iter.Seq[string]) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return "; run --once-per has recorded " + strings.Join(found[max(0, len(found)-3):], ", ")
+	return "run --once-per has recorded " + strings.Join(found[max(0, len(found)-3):], ", ")
 }
 
-// writeInspection is the view for people.
-func writeInspection(w io.Writer, st fencelock.Status, width int) error {
+// writeLock is the view of one lock for people.
+func writeLock(w io.Writer, st fencelock.Status, width int) error {
 	st = lockview.Clean(st)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
@@ -115,7 +56,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 			t.width = -100000
 		}
 		for i, waiter := range st.Waiters {
-			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+text.Short(waiter.Age), waiter.Record.Reason)
+			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+text.Short(waiter.Age)+underWhom(&waiter), waiter.Record.Reason)
 		}
 		if err := t.write(&b); err != nil {
 			return err
@@ -147,6 +88,14 @@ func summary(st *fencelock.Status) string {
 		parts = append(parts, fmt.Sprintf("stored limit %d", st.Limit))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// underWhom names the holder under whose lock a waiter runs, if there is one.
+func underWhom(w *fencelock.Waiter) string {
+	if outer := w.Record.Labels[lockview.UnderLabel]; outer != "" {
+		return ", for " + outer + ", under whose lock it runs"
+	}
+	return ""
 }
 
 func kindOf(mode fencelock.Mode, weight int64) string {

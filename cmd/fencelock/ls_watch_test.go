@@ -13,12 +13,12 @@ import (
 	"github.com/fencelock/fencelock/internal/must"
 )
 
-func TestWatch(t *testing.T) {
+func TestLsWatch(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	c := s.client(t, nil)
 	holdAll(t, c, "there")
-	w := begin(t, s.url(), "watch", "--every", "20ms")
+	w := begin(t, s.url(), "ls", "--watch", "--every", "20ms")
 	sees := func(what ...string) {
 		t.Helper()
 		until(t, strings.Join(what, " "), func() bool {
@@ -52,18 +52,20 @@ func TestWatch(t *testing.T) {
 	}
 	_ = w.cmd.Process.Signal(syscall.SIGINT)
 	w.want(130)
-	fencelockCLI(t, s.url(), "watch", "--for", "1ms", "nothing/").want(0) // less than it takes to open the store
-	fencelockCLI(t, "redis://127.0.0.1:1", "watch", "--for", "1ms").want(exitUnavailable)
-	fencelockCLI(t, s.url(), "watch", "--every", "1ms").want(64)
+	fencelockCLI(t, s.url(), "ls", "--watch", "--for", "1ms", "nothing/").want(0) // less than it takes to open the store
+	fencelockCLI(t, "redis://127.0.0.1:1", "ls", "--watch", "--for", "1ms").want(exitUnavailable)
+	fencelockCLI(t, s.url(), "ls", "--watch", "--every", "1ms").want(64)
+	fencelockCLI(t, s.url(), "ls", "--watch", "-o", "wide").want(64)
+	fencelockCLI(t, s.url(), "ls", "--every", "1s").want(64)
 }
 
-// TestWatchUnreachable: the watch outlives the server's absence.
-func TestWatchUnreachable(t *testing.T) {
+// TestLsWatchUnreachable: the watch outlives the server's absence.
+func TestLsWatchUnreachable(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	link := newProxy(t, s.addr)
 	holdAll(t, s.client(t, nil), "a")
-	w := begin(t, "redis://"+link.addr, "watch", "--every", "20ms", "--timeout", "4s")
+	w := begin(t, "redis://"+link.addr, "ls", "--watch", "--every", "20ms", "--timeout", "4s")
 	until(t, "it has polled", func() bool { return strings.Contains(w.out.String(), `"lock":"a"`) })
 	link.cut()
 	until(t, "unreachable", func() bool { return strings.Contains(w.out.String(), `"event":"unreachable"`) })
