@@ -156,3 +156,47 @@ func ownerPID(t testing.TB, owner string) int {
 	}
 	return pid
 }
+
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	p := script(t, s.url(), `set -e
+		eval "$($F acquire a --max 5s --while $$)"
+		$F renew --for 20m
+		$F renew -o json
+		sleep 5.5 # longer than --max
+		$F why a
+		$F renew -q
+		$F release`).want(0)
+	contains(t, p.out.String(), `"kept_ms": 11`, "held by 1")
+	contains(t, p.err.String(), "a is held, token", "for 19m59s more")
+	contains(t, fencelockCLI(t, s.url(), "renew").want(64).err.String(), "FENCELOCK_HANDLE")
+	contains(t, fencelockCLI(t, s.url(), "renew", "--handle", "/nowhere").want(76).err.String(), "not held any more")
+	fencelockCLI(t, s.url(), "renew", "--for", "-1s").want(64)
+}
+
+// TestRelease: by the command, and by TERM to the agent; a semaphore's permit too.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	p := script(t, s.url(), `eval "$($F acquire a --permits 3)"; $F release -o json`).want(0)
+	var r agent.Reply
+	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.Lock != "a" || r.Token <= 0 || r.Error != "" {
+		t.Errorf("%s: %v", p.out.String(), err)
+	}
+	if st, err := c.Inspect(t.Context(), "a"); err != nil || len(st.Holders) != 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	script(t, s.url(), `eval "$($F acquire b)"`).want(0)
+	st, err := c.Inspect(t.Context(), "b")
+	if err != nil || len(st.Holders) != 1 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	must.OK(t, syscall.Kill(ownerPID(t, st.Holders[0].Record.Owner), syscall.SIGTERM))
+	until(t, "b is free", func() bool {
+		st, err := c.Inspect(t.Context(), "b")
+		return err == nil && len(st.Holders) == 0
+	})
+	contains(t, fencelockCLI(t, s.url(), "release").want(64).err.String(), "FENCELOCK_HANDLE")
+}

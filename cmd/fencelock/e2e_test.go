@@ -274,3 +274,26 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.b.String()
 }
+
+// proxy is a network before a server that can be cut without notice: what is sent is
+// dropped, and connections stay open.
+type proxy struct {
+	*servers.Proxy
+	addr string
+}
+
+func newProxy(t testing.TB, to string) *proxy {
+	t.Helper()
+	p, err := servers.NewProxy(to)
+	must.OK(t, err)
+	t.Cleanup(p.Close)
+	return &proxy{p, p.Addr}
+}
+
+func (p *proxy) cut() { p.Set(servers.State{DropRequests: true, DropReplies: true}) }
+
+// heal lets everything through again, on new connections.
+func (p *proxy) heal() {
+	p.Set(servers.State{})
+	p.Cut()
+}

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/spf13/cobra"
 )
 
 func TestMan(t *testing.T) {
@@ -64,4 +64,11 @@ func TestHelp(t *testing.T) {
 	}
 	contains(t, fencelockCLI(t, "", "help", "stores").want(0).out.String(), "redis://", "grace=true", "FENCELOCK_CONFIG")
 	contains(t, fencelockCLI(t, "", "help", "exit-codes").want(0).out.String(), "75  not acquired", "76  lost")
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	out := fencelockCLI(t, "", "version").want(0).out.String()
+	contains(t, out, "fencelock ", runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH+"\n")
+	fencelockCLI(t, "", "version", "more").want(exitUsage)
 }

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/fencelock/fencelock/internal/must"
+	"go.yaml.in/yaml/v3"
 )
 
 // commandsIn returns the command lines of fencelock in a document of YAML, wherever they are:
@@ -146,4 +146,21 @@ func TestJobsPage(t *testing.T) {
 			t.Errorf("tokens %v, want three that rise", runs)
 		}
 	})
+}
+
+// TestRunWithFlockInside is the line of docs/migrations/flock.md that holds both
+// locks: a job of the old version, which has the file's lock only, keeps it out.
+func TestRunWithFlockInside(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("flock"); err != nil {
+		t.Skip("flock is not installed; on Debian: apt-get install util-linux")
+	}
+	path := filepath.Join(t.TempDir(), "backup")
+	file, err := os.Create(path)
+	must.OK(t, err)
+	defer file.Close()
+	must.OK(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	fencelockCLI(t, "mem://", "run", "backup", "--", "flock", "-n", "-E", "9", path, "true").want(9)
+	must.OK(t, syscall.Flock(int(file.Fd()), syscall.LOCK_UN))
+	fencelockCLI(t, "mem://", "run", "backup", "--", "flock", "-n", "-E", "9", path, "true").want(0)
 }

@@ -5,8 +5,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fencelock/fencelock/internal/must"
@@ -67,4 +70,22 @@ func TestRunDropsTheStore(t *testing.T) {
 	const show = `echo "store=${FENCELOCK_STORE-none} name=$FENCELOCK_NAME"`
 	contains(t, fencelockCLI(t, "mem://", "run", "a", "--", "sh", "-c", show).want(0).out.String(), "store=mem:// name=a")
 	contains(t, fencelockCLI(t, "mem://", "run", "a", "--drop-store", "--", "sh", "-c", show).want(0).out.String(), "store=none name=a")
+}
+
+// TestMessagesHaveOnePrefix: errors of the library begin with the name of the program,
+// too.
+func TestMessagesHaveOnePrefix(t *testing.T) {
+	var b strings.Builder
+	a := &app{err: &b}
+	a.note("%v", errors.Join(errors.New("fencelock: close (redis): context deadline exceeded"), errors.New("fencelock: lease lost")))
+	if got, want := b.String(), "fencelock: close (redis): context deadline exceeded; lease lost\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestSignalsAreNamed: as in a manual, not as the system describes them.
+func TestSignalsAreNamed(t *testing.T) {
+	if got := interrupted(syscall.SIGTERM).Error(); got != "interrupted by SIGTERM" {
+		t.Errorf("got %q", got)
+	}
 }

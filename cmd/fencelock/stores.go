@@ -23,6 +23,8 @@ import (
 	_ "github.com/fencelock/fencelock/store/sqlstore"
 	_ "github.com/fencelock/fencelock/store/zkstore"
 	_ "github.com/fencelock/fencelock/store/zkstore/curatorstore"
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
 )
 
 // storeKind is help about the URLs of a store. Opening them is up to the stores.
@@ -217,4 +219,21 @@ Each store has more parameters, which are in its documentation.
                    other stores reject no server)
 `)
 	return b.String()
+}
+
+// silent is where the drivers of the servers write. They log on stderr by themselves,
+// whatever -q says and over the screen of top; all that matters in it comes back as an
+// error, which says it once and without an address book.
+type silent struct{}
+
+// Printf implements the logger of go-redis.
+func (silent) Printf(context.Context, string, ...any) {}
+
+// Print implements the logger of the MySQL driver.
+func (silent) Print(...any) {}
+
+// silenceDrivers is called before anything else.
+func silenceDrivers() {
+	redis.SetLogger(silent{})
+	_ = mysql.SetLogger(silent{}) // fails for nil only
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -384,4 +385,64 @@ func TestLongReasonIsRejected(t *testing.T) {
 	if status := ann.post("/v1/acquire", acquireRequest{Session: ann.session, ID: "name", Lock: "x\n"}, &got); status != http.StatusBadRequest || got.Code != "name" {
 		t.Errorf("a wrong name: %d, code %q, want name", status, got.Code)
 	}
+}
+
+// TestAcquisitionInAGracePeriodIsAnsweredWithRetryAfter: a client can tell a store that grants nothing for now from a lock that is held.
+func TestAcquisitionInAGracePeriodIsAnsweredWithRetryAfter(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(&memstore.Options{Grace: true, MaxTTL: 20 * time.Second})
+	store.Reset()
+	ls := newLockers(t, store, 1)
+	ann := ls.client("ann", 6*time.Second)
+	text, err := json.Marshal(acquireRequest{Session: ann.session, ID: "1", Lock: "x"})
+	must.OK(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), "POST", ls.servers[0].web.URL+"/v1/acquire", bytes.NewReader(text))
+	must.OK(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+ls.tokens["ann"])
+	resp, err := http.DefaultClient.Do(req)
+	must.OK(t, err)
+	defer resp.Body.Close()
+	var got problem
+	must.OK(t, json.NewDecoder(resp.Body).Decode(&got))
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if resp.StatusCode != http.StatusServiceUnavailable || got.Code != "grace" || err != nil || seconds < 1 || seconds > 20 {
+		t.Errorf("got %d, %+v, Retry-After %q", resp.StatusCode, got, resp.Header.Get("Retry-After"))
+	}
+	ann.want(leases.Waiting, "2", "x", time.Millisecond)
+}
+
+// TestSessionsShowEachClientOfAServer: clients of the lock API are rows of the sessions, each under its own name, though they share the session
+// of their server; the locks of one client are in one row.
+func TestSessionsShowEachClientOfAServer(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, store driver.Store) {
+		ls := newLockers(t, store, 1)
+		ann, bob := ls.client("ann", 6*time.Second), ls.client("bob", 6*time.Second)
+		a := ann.want(leases.Held, "1", "x", 0)
+		y := ann.want(leases.Held, "2", "y", 0)
+		b := bob.want(leases.Held, "1", "z", 0)
+		bob.want(leases.Waiting, "2", "x", time.Millisecond)
+		w := ls.servers[0]
+		sessions := func(text string) (l sessionList) {
+			w.get("/v1/sessions?text="+text, &l, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+ls.tokens["ann"]) })
+			return l
+		}
+		w.until("both clients are listed", func() bool {
+			ann.renew(a, 0)
+			ann.renew(y, 0)
+			bob.renew(b, 0)
+			l := sessions("")
+			return l.Total == 2 && l.Sessions[0].Waits == 1 && l.Sessions[1].Held == 2
+		})
+		for text, want := range map[string]string{"ann": "ann:test [x y] []", "bob": "bob:test [z] [x]", "eve": ""} {
+			got := ""
+			for _, s := range sessions(text).Sessions {
+				got += fmt.Sprint(s.Owner, " ", s.Holds, " ", s.WaitsFor)
+			}
+			if got != want {
+				t.Errorf("text=%s: got %q, want %q", text, got, want)
+			}
+		}
+	})
 }

@@ -3,11 +3,14 @@
 package leases
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/must"
@@ -93,4 +96,67 @@ func TestTrustedTime(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}
+}
+
+// TestWorkers: no acquisition waits for another, some goroutines stay for the next ones, and none outlives the server.
+func TestWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closing, end := make(chan struct{}), make(chan struct{})
+		w := workers{work: make(chan func()), closing: closing}
+		var begun atomic.Int32
+		for range 3 * maxIdle {
+			w.do(func() { begun.Add(1); <-end })
+		}
+		synctest.Wait()
+		if n := begun.Load(); n != 3*maxIdle {
+			t.Errorf("%d of %d began", n, 3*maxIdle)
+		}
+		close(end)
+		synctest.Wait()
+		if n := w.idle.Load(); n != maxIdle {
+			t.Errorf("%d goroutines stay, want %d", n, maxIdle)
+		}
+		during := int32(-1)
+		w.do(func() { during = w.idle.Load() })
+		synctest.Wait()
+		if during != maxIdle-1 {
+			t.Errorf("while one works %d wait, want one less than %d", during, maxIdle)
+		}
+		close(closing) // a goroutine that stayed would fail the test
+	})
+}
+
+// TestUnlockedIsBounded: a server that ends does not wait for a store that does not answer, and counts what is left.
+func TestUnlockedIsBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		within := func() int {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			return w.servers[0].Unlocked(ctx)
+		}
+		left := func(want int) {
+			w.Helper()
+			began := time.Now()
+			if got := within(); got != want || want > 0 && time.Since(began) != time.Second {
+				w.Errorf("%d unlocks left after %v, want %d", got, time.Since(began), want)
+			}
+		}
+		h := w.client()
+		a := w.acquire(0, h, "1", "a")
+		w.acquire(0, h, "2", "b")
+		w.atOnce(func() { left(0) })
+		w.links[0].slow.Store(true)
+		n := named(a)
+		go func() { _, _ = w.servers[0].Release(w.Context(), calls(h), &n) }()
+		synctest.Wait()
+		left(1)
+		time.Sleep(ttl) // b is not renewed, and the call for a is over
+		left(1)
+		w.links[0].slow.Store(false)
+		if left := w.servers[0].Unlocked(w.Context()); left != 0 {
+			w.Errorf("%d unlocks left at the end", left)
+		}
+		time.Sleep(ttl)
+		w.free("a", "b")
+	})
 }

@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,4 +139,36 @@ func job(s *lockfeed.Snapshot, w *Watch) (begun, missed bool) {
 	begun = ran(start)
 	late := w.By > 0 && s.At.Sub(start) > w.By && !begun
 	return begun, late || !ran(start.Add(-w.Every))
+}
+
+// family is a metric with its samples. An empty one is not written.
+type family struct {
+	name, help, kind string
+	samples          []sample
+}
+
+type sample struct {
+	label string // of the lock; empty if it is about all
+	value float64
+}
+
+func (f *family) add(label string, value float64) {
+	f.samples = append(f.samples, sample{label, value})
+}
+
+var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// write appends the family in the text format of Prometheus.
+func (f *family) write(b *strings.Builder) {
+	if len(f.samples) == 0 {
+		return
+	}
+	b.WriteString("# HELP " + f.name + " " + f.help + "\n# TYPE " + f.name + " " + f.kind + "\n")
+	for _, s := range f.samples {
+		b.WriteString(f.name)
+		if s.label != "" {
+			b.WriteString(`{lock="` + escaper.Replace(s.label) + `"}`)
+		}
+		b.WriteString(" " + strconv.FormatFloat(s.value, 'g', -1, 64) + "\n")
+	}
 }

@@ -23,3 +23,11 @@ func bind(pid int) (gone func() bool, send func(syscall.Signal)) {
 	}
 	return gone, func(sig syscall.Signal) { _ = unix.PidfdSendSignal(fd, sig, nil, 0) }
 }
+
+// keepDescriptors makes sure that a process started from now on gets none of our
+// descriptors but 0 to 2.
+func keepDescriptors() {
+	if unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) != nil {
+		markDescriptors() // a kernel before 5.11
+	}
+}

@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build unix && !linux
-
-package main
-
-func keepDescriptors() { markDescriptors() }
