@@ -200,7 +200,7 @@ func TestErrorTexts(t *testing.T) {
 		`fencelock: "x" is held by a@h:1 for 1.235s (import) and 1 more`:                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "import", false), holder("b", "", false)}},
 		`fencelock: "x" is reserved by a@h:1 for 1.235s`:                                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},
 		`fencelock: "x": the store is new or was reset; no new locks for 2s (grace period)`: &fencelock.GraceError{Name: "x", RetryAfter: 2 * time.Second},
-		`fencelock: unlock "x" (memory): lease lost: lease reached its end`:                 &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
+		`fencelock: unlock "x" (memory): lease lost: fencelock: lease reached its end`:      &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
 		`fencelock: close (memory): client closed; wait`:                                    &fencelock.Error{Op: "close", Server: "memory", Err: fencelock.ErrClosed, Hint: "wait"},
 	} {
 		if err.Error() != want {

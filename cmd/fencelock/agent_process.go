@@ -78,7 +78,7 @@ func (k *agentProcess) main(name, socket string) error {
 	if err == nil {
 		reply = k.held.Reply(socket)
 	} else {
-		reply.Error = text.Unprefixed(err)
+		reply.Error = text.Plain(err.Error())
 	}
 	notified := json.NewEncoder(k.out).Encode(reply)
 	if err != nil {

@@ -133,7 +133,7 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 		}
 	}
 	if errors.Is(err, driver.ErrRefused) {
-		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: text.WithoutGo(text.Unprefixed(err))}}}, nil
+		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: text.Plain(err.Error())}}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -153,12 +153,12 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
 		d.unavailable = err // the findings may say why
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: text.Unprefixed(err)})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: text.Plain(err.Error())})
 	case errors.As(err, &grace):
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
 			Reason: lockview.GraceLine(grace.RetryAfter) + ", so locks were not tried"})
 	case !explained(d.Findings, err):
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: text.Unprefixed(err)})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: text.Plain(err.Error())})
 	}
 	lockview.PlainFindings(d.Findings)
 	d.LockMS = float64(took.Microseconds()) / 1000
@@ -202,7 +202,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	if d.Server != "" {
 		fmt.Fprintf(&b, "\nGuarantees on %s\n", d.Server)
 		for line := range strings.Lines(d.promises.String()) {
-			b.WriteString(wrap("  - ", text.WithoutGo(strings.TrimSpace(line)), 4, width))
+			b.WriteString(wrap("  - ", text.Plain(strings.TrimSpace(line)), 4, width))
 		}
 	}
 	b.WriteString("\nWhat was found\n")

@@ -268,7 +268,7 @@ func (r *runner) refused(err error) error {
 		r.status.Outcome = outcomeError
 	}
 	r.status.WaitedMS = time.Since(r.began).Milliseconds()
-	r.status.Reason = text.Unprefixed(err)
+	r.status.Reason = text.Plain(err.Error())
 	return err
 }
 
@@ -289,7 +289,7 @@ func (r *runner) released(ran, err error) error {
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
 	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrReset), errors.Is(err, fencelock.ErrEnded):
-		r.status.Outcome, r.status.Reason = outcomeLost, text.Unprefixed(err)
+		r.status.Outcome, r.status.Reason = outcomeLost, text.Plain(err.Error())
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
 	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
 	default:

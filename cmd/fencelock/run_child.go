@@ -105,7 +105,7 @@ func (s *supervision) run(held context.Context) error {
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
 			s.child.Kill(s.times.Margin / 4) // first: the reader of stderr may be slow
-			s.note("lost %s: %v; killing the command", s.name, text.Unprefixed(s.cause))
+			s.note("lost %s: %v; killing the command", s.name, text.Plain(s.cause.Error()))
 		case <-timer.C:
 			timer.Reset(s.check())
 		}
@@ -219,7 +219,7 @@ func (s *supervision) over() error {
 
 // lost is the end of a command whose lock was lost.
 func (r *runner) lost(cause error, exit *supervisor.Exit) error {
-	r.status.Outcome, r.status.Reason = outcomeLost, text.Unprefixed(cause)
+	r.status.Outcome, r.status.Reason = outcomeLost, text.Plain(cause.Error())
 	what := "the command was not started"
 	switch {
 	case exit != nil && len(r.status.Survivors) > 0:

@@ -43,7 +43,7 @@ func Check(ctx context.Context, all []Part, down func(n int) driver.Finding) []d
 		}
 		if errs[i] != nil {
 			f := down(missing)
-			f.Code, f.Node, f.Reason = "unreachable", p.Name, fmt.Sprintf("%s: %v", f.Reason, driver.Inner(errs[i]))
+			f.Code, f.Node, f.Reason = "unreachable", p.Name, fmt.Sprintf("%s: %v", f.Reason, errs[i])
 			found[i] = append(found[i], f)
 		}
 	}

@@ -54,7 +54,7 @@ func chain(first error, more ...error) error {
 }
 
 // Unprefixed is the text of an error inside another of this package.
-func Unprefixed(err error) string { return driver.Inner(err).Error() }
+func Unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "fencelock: ") }
 
 // Unavailable is ErrUnavailable with the errors that led to it, nil ones left
 // out. The words of a driver's error that has them already are not repeated.

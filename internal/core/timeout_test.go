@@ -116,7 +116,7 @@ func TestTimeoutOfASilentStoreIsUnavailable(t *testing.T) {
 		"the first call": {silent, func(c *fencelock.Client) func(context.Context) error { return locking(c.Mutex("x")) },
 			`fencelock: lock "x" (memory): waited 2s: store unavailable: context deadline exceeded`},
 		"refused": {`refuse`, func(c *fencelock.Client) func(context.Context) error { return locking(c.Mutex("x")) },
-			`fencelock: lock "x" (memory): waited 2s: open: refused: store unavailable: context deadline exceeded`},
+			`fencelock: lock "x" (memory): waited 2s: faultstore: open: refused: store unavailable: context deadline exceeded`},
 		"behind another goroutine": {silent, func(c *fencelock.Client) func(context.Context) error {
 			go c.Mutex("x").Lock(ctxb)
 			synctest.Wait()

@@ -224,11 +224,11 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 func failures(op string, old, next error) error {
 	switch {
 	case old != nil && next != nil:
-		return fmt.Errorf("both: %s: old store: %w; new store: %w", op, driver.Inner(old), driver.Inner(next))
+		return fmt.Errorf("both: %s: old store: %w; new store: %w", op, old, next)
 	case old != nil:
-		return fmt.Errorf("both: %s: old store: %w", op, driver.Inner(old))
+		return fmt.Errorf("both: %s: old store: %w", op, old)
 	case next != nil:
-		return fmt.Errorf("both: %s: new store: %w", op, driver.Inner(next))
+		return fmt.Errorf("both: %s: new store: %w", op, next)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (s *session) enter(ctx context.Context, op string) error {
 func (s *session) lostLocked() error {
 	switch b := s.b; {
 	case b.refused != nil:
-		return driver.Inner(b.refused)
+		return b.refused
 	case s.opened <= b.lostAt:
 		return driver.ErrReset
 	case b.ended || b.closed:
@@ -208,7 +208,7 @@ func (e *errs) add(name string, err error) {
 	if err == nil {
 		return
 	}
-	e.list = append(e.list, fmt.Errorf("node %s: %w", name, driver.Inner(err)))
+	e.list = append(e.list, fmt.Errorf("node %s: %w", name, err))
 	e.unknown = e.unknown || errors.Is(err, driver.ErrUnknown)
 }
 

@@ -72,7 +72,7 @@ func (s *Store) Strays(ctx context.Context) ([]Stray, error) {
 		for {
 			page, err := m.Store.List(ctx, q)
 			if err != nil {
-				return nil, fmt.Errorf("shard: member %q: %w", m.Name, driver.Inner(err))
+				return nil, fmt.Errorf("shard: member %q: %w", m.Name, err)
 			}
 			for _, st := range page.Locks {
 				if !strings.HasPrefix(st.Name, reserved) && s.place(st.Name).to != m {

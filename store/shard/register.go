@@ -219,7 +219,7 @@ func allAway(entries map[*entry]bool) bool {
 // errAway is the answer when a member cannot be marked. What the member answered is text
 // only: it is about the marker's session and not about the caller's.
 func errAway(e *entry, err error) error {
-	return fmt.Errorf("shard: member %s cannot be marked: %v: %w", e.m.Name, driver.Inner(err), driver.ErrUnavailable)
+	return fmt.Errorf("shard: member %s cannot be marked: %v: %w", e.m.Name, err, driver.ErrUnavailable)
 }
 
 // adopt goes over to the list after the change, which is possible when no process uses the

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
 )
 
 // The requests there are.
@@ -141,7 +141,7 @@ func (h *Held) answer(req Request) Reply {
 		reply.KeptMS = 0
 	}
 	if err != nil {
-		reply.Error = fmt.Sprintf("%s: %v", h.Lease.Name(), driver.Inner(err))
+		reply.Error = fmt.Sprintf("%s: %s", h.Lease.Name(), text.Plain(err.Error()))
 		reply.Code = h.ExitCode(err)
 	}
 	return reply

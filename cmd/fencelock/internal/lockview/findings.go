@@ -37,7 +37,7 @@ func Findings(ctx context.Context, store driver.Store, g fencelock.Guarantees, g
 // PlainFindings leaves out of findings what is for Go programs.
 func PlainFindings(findings []driver.Finding) {
 	for i, f := range findings {
-		findings[i].Reason, findings[i].Fix = text.WithoutGo(f.Reason), text.WithoutGo(f.Fix)
+		findings[i].Reason, findings[i].Fix = text.Plain(f.Reason), text.Plain(f.Fix)
 	}
 }
 

@@ -99,7 +99,7 @@ type Guarantees struct {
 
 func GuaranteesOf(g fencelock.Guarantees) *Guarantees {
 	return &Guarantees{Fencing: g.Fencing.String(), SurvivesCrash: g.SurvivesCrash, Grace: g.Grace, Fair: g.Fair, Push: g.Push,
-		TTLMS: g.TTL.Milliseconds(), NoticeMS: g.Notified.Milliseconds(), Drift: g.Drift, Assumes: text.WithoutGo(g.Assumes), Advice: text.WithoutGo(g.Advice)}
+		TTLMS: g.TTL.Milliseconds(), NoticeMS: g.Notified.Milliseconds(), Drift: g.Drift, Assumes: text.Plain(g.Assumes), Advice: text.Plain(g.Advice)}
 }
 
 // State is the state of a lock in one word.

@@ -49,7 +49,7 @@ func (s *Server) store(w http.ResponseWriter, c *call) error {
 		Poll: pollHealth{Answers: state.Err == nil && state.Snapshot != nil, EveryMS: s.cfg.Every.Milliseconds(),
 			TookMS: float64(state.Took.Microseconds()) / 1000, Lists: s.poller.Lists, Viewers: s.streams.Load()}}
 	for line := range strings.Lines(g.String()) {
-		h.Promises = append(h.Promises, text.WithoutGo(strings.TrimSpace(line)))
+		h.Promises = append(h.Promises, text.Plain(strings.TrimSpace(line)))
 	}
 	if state.Err != nil {
 		h.Poll.Error, h.Poll.Since = c.storeError(state.Err), &state.Since

@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 )
 
 // Clean makes a text safe to show. Owners, reasons and labels are written by other
@@ -31,30 +30,29 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Unprefixed is the text of an error without the names of packages: the command writes its
-// own prefix.
-func Unprefixed(err error) string { return driver.Inner(err).Error() }
-
 // OneLine is the text of an error in one line: several errors stand in several. What the
 // library writes for Go programs is left out or named as the command names it, and a text
 // that a store and the library both put before the reason is not repeated.
 func OneLine(err error) string {
-	s := strings.ReplaceAll(WithoutGo(Unprefixed(err)), "\n", "; ")
+	s := strings.ReplaceAll(Plain(err.Error()), "\n", "; ")
 	if once, rest, found := strings.Cut(s, unavailable); found {
 		s = once + unavailable + strings.ReplaceAll(rest, unavailable, "")
 	}
 	return Clean(s)
 }
 
-// WithoutGo leaves out what the library writes for Go programs, or names it as the command
-// does.
-func WithoutGo(s string) string {
+// Plain leaves out what the library writes for Go programs, or names it as the command does.
+// Names of packages are left out, too: the command writes its own prefix.
+func Plain(s string) string {
+	s = packageNames.ReplaceAllString(s, "$1")
 	return goOption.ReplaceAllStringFunc(goAdvice.ReplaceAllString(s, ""), func(option string) string {
 		return cmp.Or(settingOf[strings.TrimPrefix(option, "Options.")], option)
 	})
 }
 
 var (
+	// packageNames are those that our errors begin with, wherever an error begins inside a text.
+	packageNames = regexp.MustCompile(`(^|: |\n|; )(?:(?:(?:otel)?fencelock|quorum|shard|both|[a-z]+(?:store|quorum|fence)): )+`)
 	// goAdvice is what a Go program would set or call, beside the parameter of a URL.
 	goAdvice = regexp.MustCompile(` \((?:Options[.{]|in Go: |with MaxHold: )[^)]*\)`)
 	goOption = regexp.MustCompile(`\bOptions\.[A-Z]\w*`)

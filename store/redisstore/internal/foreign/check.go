@@ -23,7 +23,7 @@ func CheckRuns(ctx context.Context, s *Store) (found []driver.Finding, runs map[
 	}
 	nodes, err := s.client.Nodes(ctx)
 	if err != nil {
-		return nil, nil, s.errorf("check: find the servers: %w", driver.Inner(err))
+		return nil, nil, s.errorf("check: find the servers: %w", err)
 	}
 	found = []driver.Finding{{Severity: driver.Note, Code: "efficiency-only",
 		Reason: "locks in this format survive no failover, and other libraries take no token", Fix: s.opts.Advice}}
@@ -32,7 +32,7 @@ func CheckRuns(ctx context.Context, s *Store) (found []driver.Finding, runs map[
 	for _, node := range nodes {
 		replies, err := rediscmd.Within(ctx, func() ([]any, error) { return node.Ask(ctx, 1, "INFO") })
 		if err != nil {
-			failed = s.errorf("check: %s: %w", node.Addr, driver.Inner(err))
+			failed = s.errorf("check: %s: %w", node.Addr, err)
 			continue
 		}
 		text, _ := replies[0].(string)

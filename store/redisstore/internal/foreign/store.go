@@ -170,7 +170,7 @@ func (s *Store) call(ctx context.Context, op string, script *rediscmd.Script, ke
 		reply, err = s.client.Eval(ctx, script, keys, args)
 	}
 	if err != nil {
-		return nil, s.errorf("%s: %w", op, driver.Inner(err))
+		return nil, s.errorf("%s: %w", op, err)
 	}
 	if len(reply) == 0 {
 		return nil, s.errorf("%s: the script answered nothing", op)

@@ -350,7 +350,7 @@ func Classify(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, redis.ErrClosed):
-		return fmt.Errorf("redisstore: the client was closed; keep it open until fencelock.Client.Close returned: %w", driver.Inner(err))
+		return fmt.Errorf("redisstore: the client was closed; keep it open until fencelock.Client.Close returned: %w", err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return rediscmd.Unavailable(err)
 	case errors.As(err, &answer):

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -79,5 +78,5 @@ func (t *Target) Connect(ctx context.Context) (redis.UniversalClient, error) {
 
 // Silent is the error of servers that do not answer, with what is probably wrong with the URL.
 func (t *Target) Silent(ctx context.Context, err error) error {
-	return t.Errorf("open %s: %w", strings.Join(t.Hosts, ","), driver.Inner(t.hint(ctx, err)))
+	return t.Errorf("open %s: %w", strings.Join(t.Hosts, ","), t.hint(ctx, err))
 }

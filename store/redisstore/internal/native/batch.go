@@ -112,7 +112,7 @@ func (b *batcher) init(s *session, call func(ctx context.Context, next *batch) e
 // do sends an operation, alone or with others, and waits for its answer.
 func (b *batcher) do(ctx context.Context, o *operation) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redisstore: %w", driver.Inner(err))
+		return fmt.Errorf("redisstore: %w", err)
 	}
 	b.mu.Lock()
 	if len(b.queue) == 0 && b.mayLocked(1, o.vote) {

@@ -91,7 +91,7 @@ func (s *Store) unasked(ctx context.Context) []driver.Finding {
 func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, error) {
 	nodes, err := rediscmd.Within(ctx, func() ([]rediscmd.Node, error) { return s.client.Nodes(ctx) })
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: check: find the servers: %w", driver.Inner(err))
+		return nil, fmt.Errorf("redisstore: check: find the servers: %w", err)
 	}
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("redisstore: check: the client has no server that keeps locks")
@@ -108,7 +108,7 @@ func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, e
 	var failed error
 	for i, f := range all {
 		if errs[i] != nil {
-			failed = fmt.Errorf("redisstore: check: %s: %w", nodes[i].Addr, driver.Inner(errs[i]))
+			failed = fmt.Errorf("redisstore: check: %s: %w", nodes[i].Addr, errs[i])
 			continue
 		}
 		findings = append(findings, s.judge(f)...)

@@ -46,7 +46,7 @@ type session struct {
 // call runs a script for names of the session's shard.
 func (s *session) call(ctx context.Context, script *rediscmd.Script, names []string, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
+		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, err)
 	}
 	args := s.store.args(s.store.layout, s.base, s.incarnation, append([]string{s.sid}, own...))
 	reply, err := s.proof.call(ctx, script, names, args)

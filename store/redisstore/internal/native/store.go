@@ -177,7 +177,7 @@ func (s *Store) call(ctx context.Context, script *rediscmd.Script, shard, incarn
 // callWith is call with a layout that is not that of this process.
 func (s *Store) callWith(ctx context.Context, set layout, script *rediscmd.Script, shard string, names []string, incarnation string, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
+		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, err)
 	}
 	base := s.buckets.key(shard, set.buckets)
 	if incarnation == "0" {

@@ -43,16 +43,16 @@ var ErrFull = errors.New("the server's memory is full")
 //
 // It names what to do about the refusals that only an operator can end.
 func Answered(err error) error {
-	meaning := fmt.Errorf("redisstore: %w", driver.Inner(err))
+	meaning := fmt.Errorf("redisstore: %w", err)
 	text := err.Error()
 	code, _, _ := strings.Cut(text, " ")
 	switch {
 	case code == "OOM":
-		meaning = fmt.Errorf("redisstore: %w: %w: %w", driver.ErrUnavailable, ErrFull, driver.Inner(err))
+		meaning = fmt.Errorf("redisstore: %w: %w: %w", driver.ErrUnavailable, ErrFull, err)
 	case slices.Contains(passing, code), strings.Contains(text, "max number of clients reached"):
-		meaning = fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, driver.Inner(err))
+		meaning = fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, err)
 	case strings.Contains(text, "user_script:"):
-		meaning = fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, driver.Inner(err))
+		meaning = fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, err)
 	}
 	switch {
 	case Forbidden(err):
@@ -85,11 +85,11 @@ func Failed(ctx context.Context, err error) error {
 	case errors.As(err, &cert):
 		return fmt.Errorf("redisstore: %w: %s: %w", driver.ErrUnavailable, storekit.CertificateHint(err), err)
 	case NoConnection(err):
-		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, driver.Inner(err))
+		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, err)
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		err = errors.Join(ctx.Err(), err)
 	}
-	return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, driver.Inner(err))
+	return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, err)
 }
 
 // NoConnection reports whether an error means that no connection could be made.

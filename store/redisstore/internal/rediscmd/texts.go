@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/fencelock/fencelock/driver"
 )
 
 // Texts sends the texts of scripts that a server does not know. After a failover all sessions of a
@@ -34,7 +32,7 @@ func (t *Texts) Send(ctx context.Context, sha string, bySHA, byText func() ([]an
 		}
 		if !waited(ctx, other) {
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("redisstore: %w", driver.Inner(ctx.Err())) // nothing was carried out
+				return nil, fmt.Errorf("redisstore: %w", ctx.Err()) // nothing was carried out
 			}
 			return byText()
 		}

@@ -14,7 +14,7 @@ import (
 // Ended returns an error if ctx has ended, before anything was sent.
 func Ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redisstore: %w", driver.Inner(err))
+		return fmt.Errorf("redisstore: %w", err)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (s *Store) failure(op string, errs []error, done bool) error {
 		case errors.Is(err, driver.ErrUnknown):
 			done = true
 		case !errors.Is(err, driver.ErrUnavailable): // a definite error: the others would say the same
-			return s.errorf("%s: %w", op, driver.Inner(err))
+			return s.errorf("%s: %w", op, err)
 		}
 	}
 	if done {
@@ -114,7 +114,7 @@ func (s *Store) failure(op string, errs []error, done bool) error {
 	if gone >= s.majority() {
 		class = driver.ErrGone
 	}
-	return s.errorf("%s: %d of %d servers failed, first: %s: %w", op, len(errs), len(s.nodes), driver.Inner(errs[0]), class)
+	return s.errorf("%s: %d of %d servers failed, first: %s: %w", op, len(errs), len(s.nodes), errs[0], class)
 }
 
 // Inspect implements driver.Store. A lock that only a minority of servers has is not held.
