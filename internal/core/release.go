@@ -16,18 +16,28 @@ import (
 	"github.com/fencelock/fencelock/internal/timing"
 )
 
-// release is what is left to do after the last lease on a grant was unlocked:
-// hand the grant to a local waiter, let it linger or give it back to the store.
+// releaseKind is what becomes of a grant when its last lease was unlocked.
+type releaseKind uint8
+
+const (
+	keepAsIs    releaseKind = iota // nothing is left to do
+	handOff                        // a local waiter gets it
+	beIdle                         // it lingers when its last lease has ended for good
+	backToStore                    // the store gets it back
+)
+
+// release is what is left to do after the last lease on a grant was unlocked.
 type release struct {
-	g     *grant
-	by    *Lease  // whose unlock it is; nil for a handoff
-	next  *waiter // gets lease in a handoff
+	kind releaseKind
+	g    *grant
+	by   *Lease // whose unlock it is; not for handOff
+	// next gets lease: for handOff.
+	next  *waiter
 	lease *Lease
-	// linger is set if the grant becomes idle when its last lease has ended for good.
-	linger bool
-	now    clock.Instant // of the unlock, if linger is set
-	q      *queue        // nil, or the queue to hand off once the store has answered
-	what   driver.Withdrawal
+	now   clock.Instant // of the unlock: for beIdle
+	// what is withdrawn: for backToStore, like the others below.
+	what driver.Withdrawal
+	q    *queue // nil, or the queue to hand off once the store has answered
 	// asked, if not nil, is closed when a request for notices has ended.
 	asked <-chan struct{}
 }
@@ -40,7 +50,7 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 	}
 	q := g.q
 	if g.keepFor == 0 && q != nil && g.mayHandOffLocked(q, now) {
-		return release{g: g, next: q.pop(), lease: g.newLeaseLocked(context.Background(), g.nextTokenLocked(), now)}
+		return release{kind: handOff, g: g, next: q.pop(), lease: g.newLeaseLocked(context.Background(), g.nextTokenLocked(), now)}
 	}
 	if g.mayLingerLocked(now) {
 		if by.held == nil && !g.s.c.watched() {
@@ -48,9 +58,9 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 			return release{}
 		}
 		g.s.users++
-		return release{g: g, by: by, linger: true, now: now}
+		return release{kind: beIdle, g: g, by: by, now: now}
 	}
-	r := release{g: g, by: by}
+	r := release{kind: backToStore, g: g, by: by}
 	if w := g.s.watches[g.claim.Seq]; w != nil && g.attempts > 0 {
 		r.asked = w.asked
 	}
@@ -77,16 +87,16 @@ func (g *grant) mayHandOffLocked(q *queue, now clock.Instant) bool {
 
 // finish hands the grant off or gives it back. A zero r is fine.
 func (r *release) finish(ctx context.Context) error {
-	switch {
-	case r.g == nil:
+	switch r.kind {
+	case keepAsIs:
 		return nil
-	case r.next != nil:
+	case handOff:
 		// The event comes first: the next holder may be done with the lease
 		// before this goroutine runs again.
 		r.lease.announce(LeaseHandedOff, 0)
 		r.next.ready <- turn{lease: r.lease}
 		return nil
-	case r.linger:
+	case beIdle:
 		return r.lingerOrRelease(ctx)
 	}
 	ctx = r.by.bounding(ctx)
@@ -135,14 +145,14 @@ func (r *release) over(err error) {
 // abandon is for a panic of a hook or of the store in between: the goroutine
 // will not come back, and the grant must not stay.
 func (r *release) abandon() {
-	switch {
-	case r.g == nil:
-	case r.next != nil:
+	switch r.kind {
+	case keepAsIs:
+	case handOff:
 		r.lease.announceAfterPanic()
 		r.next.ready <- turn{lease: r.lease}
-	case r.linger:
+	case beIdle:
 		r.g.giveUpLingering()
-	default:
+	case backToStore:
 		r.g.s.sh.mu.Lock()
 		r.g.queueWithdrawalLocked()
 		r.g.s.sh.mu.Unlock()
