@@ -22,10 +22,8 @@ help:
 test: ## run all tests of all modules; those that need a server skip without it
 	go test $(PACKAGES)
 
-lint: ## gofmt, go vet, and the repository's tests of itself
-	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w on:"; echo "$$bad"; exit 1; }
-	go vet $(PACKAGES)
-	go test -count=1 ./lab/repo/repotest
+lint: ## gofmt, golangci-lint, and the repository's tests of itself
+	.ci/run lint golangci
 
 ci: ## everything that must stay true, timed, as on a fresh machine; .ci/run NAME runs a part
 	.ci/run

@@ -101,7 +101,7 @@ func TestSemaphoreTry(t *testing.T) {
 			t.Error("two permits have the same token")
 		}
 		locktest.Busy(t)(a.TryAcquire(ctx, 1))
-		// A semaphore counts, it does not recognise: no re-entry by context.
+		// A semaphore counts, it does not recognize: no re-entry by context.
 		locktest.Busy(t)(a.TryAcquire(two.Context(), 1))
 		locktest.Unlock(t, one, two)
 		locktest.Unlock(t, locktest.Got(t)(b.TryAcquire(ctx, 3)))

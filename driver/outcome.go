@@ -38,7 +38,7 @@ type Outcome struct {
 	Token Token
 	// Remaining is how much is left of a MaxHold, by the store's clock when it
 	// answered an Attempt. It is set only for a granted claim with a MaxHold.
-	// Await leaves it zero, because the time that the push travelled is
+	// Await leaves it zero, because the time that the push traveled is
 	// unknown: the core then makes another Attempt.
 	Remaining time.Duration
 	// Position is the number of claims in the queue before a queued one.

@@ -54,7 +54,7 @@ func TestAcquireGivesBackWhatCannotBeReported(t *testing.T) {
 func TestMisspelledAcquireEndsTheScript(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "dash"} {
-		for _, line := range []string{"aquire x", "acqiure x", "--nonsense acquire x", "--timeout=soon acquire x"} {
+		for _, line := range []string{"acqire x", "acqiure x", "--nonsense acquire x", "--timeout=soon acquire x"} {
 			for _, script := range []string{"set -e\neval \"$($F %s)\"\necho works", "eval \"$($F %s)\" || exit\necho works"} {
 				if out := scriptIn(t, shell, "mem://", fmt.Sprintf(script, line)).want(exitUsage).out.String(); out != "" {
 					t.Errorf("%s: the script went on: %s", line, out)

@@ -27,7 +27,7 @@ func TestSettings(t *testing.T) {
 	contains(t, fencelockCLI(t, url, "settings", "grace=false").want(0).out.String(), "grace    false ")
 	contains(t, fencelockCLI(t, url, "settings", "max_ttl=5s", "-o", "json").want(0).out.String(), `"name": "max_ttl"`, `"value": "5s"`)
 	for args, text := range map[string]string{
-		"grace=off": "it must be true or false", "colour=red": "there are grace and max_ttl", "grace": "is not NAME=VALUE", "buckets=4": "cannot be changed",
+		"grace=off": "it must be true or false", "color=red": "there are grace and max_ttl", "grace": "is not NAME=VALUE", "buckets=4": "cannot be changed",
 	} {
 		contains(t, fencelockCLI(t, url, "settings", args).want(exitUsage).err.String(), text)
 	}

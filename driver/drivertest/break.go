@@ -90,7 +90,7 @@ func i4GrantsToTheNext(t *scene) {
 }
 
 func i4Reported(t *scene) {
-	names := t.neighbours(2)
+	names := t.neighbors(2)
 	s := t.open(names[0])
 	a, b := s.grant(names[0]), s.grant(names[1])
 	t.breakGrant(names[0], a.token)

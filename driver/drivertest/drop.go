@@ -17,7 +17,7 @@ var dropCases = []spec{
 }
 
 func r6Dropped(t *scene) {
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	s := t.open(names[0])
 	var held []*request
 	for _, name := range names {
@@ -35,7 +35,7 @@ func r6Dropped(t *scene) {
 }
 
 func r6Batches(t *scene) {
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	s := t.open(names[0])
 	a, b, c := s.grant(names[0]), s.grant(names[1]), s.grant(names[2])
 	t.restart()
@@ -105,7 +105,7 @@ func r6LockedAgain(t *scene) {
 func r6Attempted(t *scene) {
 	// The answer to the attempt got lost with the incarnation, so the session
 	// has nothing to reclaim; it asks again, and holds what it finds.
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	s := t.open(names[0])
 	var held []*request
 	for _, name := range names {

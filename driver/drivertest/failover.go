@@ -35,7 +35,7 @@ func x3OverARewind(t *scene) {
 // its lock. Their late attempts and reclaims arrive on the session that was opened
 // again.
 func x3Over(t *scene, failover func()) {
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	s := t.open(names[0])
 	absent, held, keeps := s.want(names[0]), s.grant(names[1]), s.grant(names[2])
 	tombstone(t, absent, driver.WasAbsent)
@@ -201,7 +201,7 @@ func i4ReportedOverARewind(t *scene) {
 }
 
 func i4ReportedOver(t *scene, failover func()) {
-	names := t.neighbours(2)
+	names := t.neighbors(2)
 	s := t.open(names[0])
 	a, b := s.grant(names[0]), s.grant(names[1])
 	t.breakGrant(names[0], a.token)

@@ -227,7 +227,7 @@ func w9SameToken(t *scene) {
 }
 
 func w9Only(t *scene) {
-	names := t.neighbours(2)
+	names := t.neighbors(2)
 	s := t.open(names[0])
 	quiet, wanted := s.grant(names[0], watched), s.grant(names[1], watched)
 	other := t.openElsewhere(names[1])

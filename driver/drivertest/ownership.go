@@ -180,7 +180,7 @@ func o3AnotherNumber(t *scene) {
 }
 
 func o3AnotherName(t *scene) {
-	names := t.neighbours(2)
+	names := t.neighbors(2)
 	s := t.open(names[0])
 	a := s.grant(names[0])
 	b := s.grant(names[1])

@@ -137,7 +137,7 @@ func q3BothExpired(t *scene) {
 // Neither may get what the other leaves, or MinHold would keep the lock taken for a
 // process that is gone.
 func q3EndTogether(t *scene) {
-	names := t.neighbours(2)
+	names := t.neighbors(2)
 	c := t.open(names[0])
 	a, b := t.openShort(names[0]), t.openShort(names[0])
 	a.grant(names[0])

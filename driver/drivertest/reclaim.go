@@ -44,7 +44,7 @@ func (t *scene) mustReclaim(s *session, last bool, want []bool, requests ...*req
 var yes, no = []bool{true}, []bool{false}
 
 func r3PutBack(t *scene) {
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	s := t.open(names[0])
 	var held []*request
 	for _, name := range names {
@@ -324,7 +324,7 @@ func r4WithoutGrace(t *scene) {
 }
 
 func r5NothingLost(t *scene) {
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	s, b := t.open(names[0]), t.open(names[0])
 	first := s.grant(names[0])
 	stale := s.grant(names[1])

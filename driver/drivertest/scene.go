@@ -152,8 +152,8 @@ func (t *scene) bounded() (context.Context, context.CancelFunc) {
 // name returns a lock name that no other case and no other run uses.
 func (t *scene) name(suffix string) string { return t.prefix + suffix }
 
-// neighbours returns n names on one shard.
-func (t *scene) neighbours(n int) []string {
+// neighbors returns n names on one shard.
+func (t *scene) neighbors(n int) []string {
 	names := []string{t.name("n0")}
 	shard := t.store.Shard(names[0])
 	for i := 1; len(names) < n; i++ {
@@ -273,7 +273,7 @@ func (t *scene) setLimit(name string, limit int64) {
 	t.cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.soon)
 		defer cancel()
-		t.store.SetLimit(ctx, name, 0)
+		_ = t.store.SetLimit(ctx, name, 0)
 	})
 }
 

@@ -58,7 +58,7 @@ func s1ResumesQueued(t *scene) {
 }
 
 func s2KeepsEveryClaim(t *scene) {
-	names := t.neighbours(4)
+	names := t.neighbors(4)
 	a := t.openShort(names[0])
 	var held []*request
 	for _, name := range names {
@@ -180,7 +180,7 @@ func mustBeGone(t *scene, s *session, old *request) {
 }
 
 func s5Frees(t *scene) {
-	names := t.neighbours(3)
+	names := t.neighbors(3)
 	a := t.open(names[0])
 	for _, name := range names {
 		a.grant(name)

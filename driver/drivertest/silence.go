@@ -99,7 +99,7 @@ func x4WhileWaiting(t *scene) {
 	w := t.open(name).queue(name)
 	t.severed(func() {
 		// Whether a wait notices the silence is not the matter; its end is.
-		t.impatiently(call{"Await", func(ctx context.Context) error {
+		_ = t.impatiently(call{"Await", func(ctx context.Context) error {
 			out, err := w.s.d.Await(ctx, &w.claim)
 			if out.State == driver.Granted {
 				t.errorf("Await answered granted without an answer of the server")
@@ -128,7 +128,7 @@ func x4Healed(t *scene) {
 	found, removed := a.want(name), a.want(name)
 	attempt := func(w *request) {
 		t.severed(func() {
-			t.impatiently(call{"Attempt", func(ctx context.Context) error {
+			_ = t.impatiently(call{"Attempt", func(ctx context.Context) error {
 				_, err := a.d.Attempt(ctx, &w.claim)
 				return err
 			}})

@@ -26,6 +26,6 @@ func read(id uintptr) time.Duration {
 	var ts syscall.Timespec
 	// The call cannot block and cannot fail for these clocks on any kernel Go
 	// supports; a zero would only mean that no suspend is seen.
-	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
 	return time.Duration(ts.Nano())
 }

@@ -50,7 +50,7 @@ func (f Floors) Below(figures []Figure) []Figure {
 }
 
 // Better returns the one of two measurements of a figure that is further from its
-// floor. That favours passing, and is meant to: a floor is to catch what is below it
+// floor. That favors passing, and is meant to: a floor is to catch what is below it
 // each time. It does not make the better one the truer one. A busy machine makes an
 // amount worse, but a ratio better as well, when it slows the other side of it.
 func (f Floors) Better(a, b Figure) Figure {

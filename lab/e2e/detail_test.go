@@ -149,7 +149,7 @@ func TestEveryLockHasItsOwnFence(t *testing.T) {
 }
 
 // TestStrongerIsolation: a transaction that began with an older view is refused
-// or fails to serialise; it is never let in.
+// or fails to serialize; it is never let in.
 func TestStrongerIsolation(t *testing.T) {
 	each(t, func(t *testing.T, e *database) {
 		id, err := e.insert(t.Context())

@@ -154,7 +154,7 @@ func TestB11MarkSurvivesALossBeforeTheReply(t *testing.T) {
 func TestStoresThatCannotBeComparedAreAccepted(t *testing.T) {
 	type list struct {
 		driver.Store
-		all []int
+		_ []int // not comparable
 	}
 	type wrapper struct{ driver.Store }
 	store := wrapper{list{Store: memstore.New(nil)}}

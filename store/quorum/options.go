@@ -27,7 +27,7 @@ type Node struct {
 	// clients must use the same names for the same stores: the list of them is
 	// kept on the nodes, and a client with another list is refused.
 	Name string
-	// Store must be able to vote (Caps.Floor) and to recognise a list
+	// Store must be able to vote (Caps.Floor) and to recognize a list
 	// (Caps.Reentry).
 	Store driver.Store
 }

@@ -29,10 +29,10 @@ func aclLine(t testing.TB) string {
 
 // startWithUser starts a server with the user that the store asks for, with or
 // without more rules, and returns how to log in as it.
-func startWithUser(t testing.TB, flavour redistest.Flavor, rules ...string) (*redistest.Server, login) {
+func startWithUser(t testing.TB, flavor redistest.Flavor, rules ...string) (*redistest.Server, login) {
 	t.Helper()
 	args := append([]string{"--user"}, strings.Fields(aclLine(t)+" >"+secret)...)
-	server := flavour.Start(t, append(args, rules...)...)
+	server := flavor.Start(t, append(args, rules...)...)
 	return server, login{addr: server.Addr, user: "locks", pass: secret}
 }
 
@@ -40,9 +40,9 @@ func startWithUser(t testing.TB, flavour redistest.Flavor, rules ...string) (*re
 // channels, and nothing that is not about locks with its own.
 func TestACLAllowsNothingElse(t *testing.T) {
 	t.Parallel()
-	for _, flavour := range redistest.Flavors {
-		t.Run(string(flavour), func(t *testing.T) {
-			_, to := startWithUser(t, flavour)
+	for _, flavor := range redistest.Flavors {
+		t.Run(string(flavor), func(t *testing.T) {
+			_, to := startWithUser(t, flavor)
 			client := redis.NewClient(&redis.Options{Addr: to.addr, Username: to.user, Password: to.pass})
 			defer client.Close()
 			for _, command := range forbidden {
@@ -85,11 +85,11 @@ func words(command string) []any {
 // the line of one server and with that of a cluster.
 func TestACLAllowsNoOtherCommand(t *testing.T) {
 	t.Parallel()
-	for _, flavour := range redistest.Flavors {
+	for _, flavor := range redistest.Flavors {
 		for name, line := range map[string]string{"one": aclLine(t), "cluster": clusterACL(t)} {
-			t.Run(string(flavour)+"/"+name, func(t *testing.T) {
-				flavour.Need(t)
-				server := flavour.Start(t)
+			t.Run(string(flavor)+"/"+name, func(t *testing.T) {
+				flavor.Need(t)
+				server := flavor.Start(t)
 				must.OK(t, server.Do(words("ACL SETUSER "+line)...).Err())
 				var rules, granted []string
 				for _, w := range strings.Fields(line) {

@@ -284,7 +284,7 @@ func TestSettingsThatDoNotExist(t *testing.T) {
 	mustOpen(t, store)
 	for _, wrong := range [][3]string{
 		{"grace", "perhaps", "true or false"}, {"max_ttl", "1ms", "at least 100ms"}, {"max_ttl", "soon", "such as 15s"},
-		{"buckets", "3", "docs/redis-layout.md"}, {"colour", "red", "grace and max_ttl"},
+		{"buckets", "3", "docs/redis-layout.md"}, {"color", "red", "grace and max_ttl"},
 	} {
 		if err := store.Configure(t.Context(), wrong[0], wrong[1]); err == nil || !strings.Contains(err.Error(), wrong[2]) {
 			t.Errorf("%s=%s: got %v, want it to say %q", wrong[0], wrong[1], err, wrong[2])

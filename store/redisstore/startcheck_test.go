@@ -35,15 +35,15 @@ func openSession(t *testing.T, s driver.Store) error {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	evicting := []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}
-	for _, flavour := range redistest.Flavors {
-		t.Run(string(flavour), func(t *testing.T) {
-			flavour.Need(t)
-			master := flavour.Start(t, "--repl-diskless-sync-delay", "0")
-			replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
+	for _, flavor := range redistest.Flavors {
+		t.Run(string(flavor), func(t *testing.T) {
+			flavor.Need(t)
+			master := flavor.Start(t, "--repl-diskless-sync-delay", "0")
+			replica := flavor.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
 			redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
-			_, noInfo := startWithUser(t, flavour, "-info")
-			_, noHSet := startWithUser(t, flavour, "-hset")
-			sound := flavour.Start(t).Addr
+			_, noInfo := startWithUser(t, flavor, "-info")
+			_, noHSet := startWithUser(t, flavor, "-hset")
+			sound := flavor.Start(t).Addr
 			for _, tt := range []struct {
 				name    string
 				to      login
@@ -53,14 +53,14 @@ func TestStart(t *testing.T) {
 				warned  []string // the codes of the others
 			}{
 				{name: "sound", to: login{addr: sound}},
-				{name: "evicts", to: login{addr: flavour.Start(t, evicting...).Addr}, refused: "eviction", fix: "maxmemory-policy noeviction"},
-				{name: "evicts in spite of grace", to: login{addr: flavour.Start(t, evicting...).Addr}, grace: true,
+				{name: "evicts", to: login{addr: flavor.Start(t, evicting...).Addr}, refused: "eviction", fix: "maxmemory-policy noeviction"},
+				{name: "evicts in spite of grace", to: login{addr: flavor.Start(t, evicting...).Addr}, grace: true,
 					refused: "eviction", fix: "maxmemory-policy noeviction"},
 				{name: "replicas", to: login{addr: master.Addr}, warned: []string{"replicas-without-grace"}},
 				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true, warned: []string{"min-replicas"}},
-				{name: "part of a cluster", to: login{addr: flavour.Start(t, redistest.ClusterNode(t)...).Addr},
+				{name: "part of a cluster", to: login{addr: flavor.Start(t, redistest.ClusterNode(t)...).Addr},
 					refused: "cluster-client", fix: "NewClusterClient"},
-				{name: "two behind one address", to: login{addr: spread(t, sound, flavour.Start(t).Addr)},
+				{name: "two behind one address", to: login{addr: spread(t, sound, flavor.Start(t).Addr)},
 					refused: "proxy", fix: "connect to the master directly"},
 				{name: "hides restarts", to: login{addr: disguised(t, sound, "\nrun_id:", "\nrun_no:")},
 					refused: "run-id", fix: "connect to the server directly"},

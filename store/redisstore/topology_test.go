@@ -19,10 +19,10 @@ import (
 // permissions that are needed. rueidis also asks the master for its role.
 func TestSentinelClients(t *testing.T) {
 	t.Parallel()
-	for _, flavour := range redistest.Flavors {
-		t.Run(string(flavour), func(t *testing.T) {
+	for _, flavor := range redistest.Flavors {
+		t.Run(string(flavor), func(t *testing.T) {
 			t.Parallel()
-			sentinels := flavour.StartSentinels(t, redistest.Never)
+			sentinels := flavor.StartSentinels(t, redistest.Never)
 			must.OK(t, sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err())
 			u := open(t, fmt.Sprintf("redis-sentinel://locks:%s@%s/%s", secret, strings.Join(sentinels.Addrs, ","), redistest.MasterName), nil)
 			for _, lib := range libraries {
@@ -39,10 +39,10 @@ func TestSentinelClients(t *testing.T) {
 // as a user that may do no more than it needs to.
 func TestClusterClients(t *testing.T) {
 	t.Parallel()
-	for _, flavour := range redistest.Flavors {
-		t.Run(string(flavour), func(t *testing.T) {
+	for _, flavor := range redistest.Flavors {
+		t.Run(string(flavor), func(t *testing.T) {
 			t.Parallel()
-			cluster := flavour.StartCluster(t, redistest.Never)
+			cluster := flavor.StartCluster(t, redistest.Never)
 			// Long enough that the sessions outlive the grace of a new namespace.
 			opts := &redisstore.Options{Grace: true, MaxTTL: 6 * time.Second, Buckets: 4}
 			margins := []string{"margin", "margin", "margin"} // the TTL is as long, and each of three masters has a replica

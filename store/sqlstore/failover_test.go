@@ -162,7 +162,7 @@ func putBack(t *testing.T, b *through, l *fencelock.Lease) {
 	for end := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
 		st, err := inspectSoon(b, l.Name())
 		must.OK(t, err)
-		if len(st.Holders) == 1 && st.Holders[0].Token == driver.Token(l.Token()) {
+		if len(st.Holders) == 1 && st.Holders[0].Token == l.Token() {
 			return
 		}
 		if err := l.Err(); err != nil || time.Now().After(end) {
@@ -204,7 +204,7 @@ func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Serve
 		t.Errorf("a session of before was granted a lock before it was opened again: %t, %v", took, err)
 	}
 	st, err := inspectSoon(b, "x")
-	if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
+	if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != l.Token() {
 		t.Fatalf("after the failover the holders are %v, %v", st.Holders, err)
 	}
 	lock(t, c, "y") // by then it has found the new life, and opened its session again

@@ -121,7 +121,7 @@ func TestServerRestartsAfterACrash(t *testing.T) {
 		must.OK(t, server.Restart())
 		st, err := inspectSoon(b, "x")
 		must.OK(t, err)
-		if len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
+		if len(st.Holders) != 1 || st.Holders[0].Token != l.Token() {
 			t.Errorf("after the restart the holders are %v, want the one with token %v", st.Holders, l.Token())
 		}
 		must.OK(t, l.Unlock(ctxb))

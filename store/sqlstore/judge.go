@@ -124,7 +124,7 @@ func judgeSnapshots(f *facts, add adder) {
 func judgeMySQL(f *facts, add adder) {
 	version := f.values["version"]
 	var major, minor, patch int
-	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	_, _ = fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
 	old := major*10000+minor*100+patch < 80021
 	if strings.Contains(version, "MariaDB") {
 		old = major*100+minor < 1006

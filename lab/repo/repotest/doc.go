@@ -13,11 +13,8 @@
 //
 // The checks, one file each:
 //
-//   - docs: packages and exported names have comments
 //   - modules: no replace, no requirement in the root
 //   - imports: who may import what, with the reason
-//   - size: files under 600 lines, functions under 60
-//   - licence: the SPDX line
 //   - links: relative links lead somewhere, and every document is in the index
 //   - private: nothing of the machine it was written on
 //   - spec: every clause has its test
@@ -39,6 +36,8 @@
 //   - names: what a package is called says what it is and where it lives
 //   - hosting: workflows are pinned and only read, dependabot knows every module
 //   - pictures: drawings can be read aloud, and in the dark
+//
+// What golangci-lint checks (comments, size, the SPDX line, sleeping) is in .golangci.yml.
 //
 // An exception is a line in a table with its reason, never a special comment
 // in the file that breaks the rule.

@@ -78,6 +78,42 @@ func checkWorkflows(t tree) []complaint {
 	return cs
 }
 
+// checkParts: the jobs of the hosting run every part that .ci/run runs by itself, and no other.
+func checkParts(t tree) (cs []complaint) {
+	const workflow = ".github/workflows/ci.yml"
+	var parts, jobs []string
+	for _, l := range t.lines(".ci/run") {
+		if name, ok := strings.CutPrefix(l, "part "); ok {
+			parts = append(parts, strings.Fields(name)[0])
+		}
+	}
+	for _, l := range t.lines(workflow) {
+		if names, ok := strings.CutPrefix(l, "          - "); ok {
+			jobs = append(jobs, strings.Fields(names)...)
+		}
+	}
+	for _, p := range parts {
+		if !slices.Contains(jobs, p) {
+			cs = append(cs, complaint{workflow, 1, "no job runs part " + p + " of .ci/run"})
+		}
+	}
+	for _, j := range jobs {
+		if !slices.Contains(parts, j) {
+			cs = append(cs, complaint{workflow, 1, ".ci/run has no part " + j})
+		}
+	}
+	return cs
+}
+
+func TestJobsRunEveryPart(t *testing.T) { checkRepo(t, checkParts) }
+
+func TestJobsRunEveryPartComplains(t *testing.T) {
+	wantComplaints(t, checkParts, treeOf(
+		".ci/run", "part a a\npart b b\n",
+		".github/workflows/ci.yml", "        parts:\n          - a c\n",
+	), ".github/workflows/ci.yml:1: no job runs part b", ".github/workflows/ci.yml:1: .ci/run has no part c")
+}
+
 func TestDependabot(t *testing.T) { checkRepo(t, checkDependabot) }
 func TestWorkflows(t *testing.T)  { checkRepo(t, checkWorkflows) }
 

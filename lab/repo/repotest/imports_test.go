@@ -3,7 +3,6 @@
 package repotest
 
 import (
-	"go/ast"
 	"path"
 	"slices"
 	"strconv"
@@ -139,47 +138,7 @@ func checkImports(t tree) []complaint {
 	return cs
 }
 
-// sleepers are the tools that wait for servers or measure; they may sleep.
-var sleepers = []string{"lab"}
-
-// checkSleep: code that users link never calls time.Sleep, because it cannot be
-// interrupted. Wait on a timer and a context.
-func checkSleep(t tree) []complaint {
-	var cs []complaint
-	for _, f := range t.goFiles() {
-		tool := slices.ContainsFunc(sleepers, func(d string) bool { return strings.HasPrefix(f.path, d+"/") })
-		name := importName(f.ast, "time")
-		if f.isTest() || tool || name == "" {
-			continue
-		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
-				if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
-					cs = append(cs, f.complain(n.Pos(), "time.Sleep cannot be interrupted; select on a timer and ctx.Done()"))
-				}
-			}
-			return true
-		})
-	}
-	return cs
-}
-
-// importName returns the name under which a file uses a package, or "".
-func importName(f *ast.File, imp string) string {
-	for _, spec := range f.Imports {
-		if spec.Path.Value != strconv.Quote(imp) {
-			continue
-		}
-		if spec.Name != nil {
-			return spec.Name.Name
-		}
-		return path.Base(imp)
-	}
-	return ""
-}
-
 func TestImports(t *testing.T) { checkRepo(t, checkImports) }
-func TestSleep(t *testing.T)   { checkRepo(t, checkSleep) }
 
 func TestImportsComplain(t *testing.T) {
 	const top = "example.com/m"
@@ -228,10 +187,4 @@ func TestImportsComplain(t *testing.T) {
 		}
 		wantComplaints(t, checkImports, files, tt.path+":2: must not import \""+tt.imp+"\": "+tt.want)
 	}
-}
-
-func TestSleepComplains(t *testing.T) {
-	src := "package p\nimport clock \"time\"\nfunc f() { clock.Sleep(1) }\n"
-	wantComplaints(t, checkSleep, treeOf("store/memstore/a.go", src, "a_test.go", src, "lab/mutants/a.go", src),
-		"store/memstore/a.go:3: time.Sleep cannot be interrupted")
 }

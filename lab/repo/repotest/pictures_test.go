@@ -27,7 +27,7 @@ func checkPictures(t tree) []complaint {
 
 // badPicture says what is wrong with an SVG.
 func badPicture(svg string) []string {
-	role, count, labelled := "", map[string]int{}, ""
+	role, count, labeled := "", map[string]int{}, ""
 	texts := map[string]string{}
 	d := xml.NewDecoder(strings.NewReader(svg))
 	var open []string
@@ -49,7 +49,7 @@ func badPicture(svg string) []string {
 				case len(open) == 1 && a.Name.Local == "role":
 					role = a.Value
 				case len(open) == 1 && a.Name.Local == "aria-labelledby":
-					labelled = a.Value
+					labeled = a.Value
 				}
 			}
 		case xml.EndElement:
@@ -64,10 +64,10 @@ func badPicture(svg string) []string {
 			bad = append(bad, what)
 		}
 	}
-	complainIf(role != "img" || labelled == "", `give the svg role="img" and aria-labelledby with the ids of title and desc`)
+	complainIf(role != "img" || labeled == "", `give the svg role="img" and aria-labelledby with the ids of title and desc`)
 	complainIf(strings.TrimSpace(texts["title"]) == "" || strings.TrimSpace(texts["desc"]) == "", "it has no <title> or no <desc>; say in words what it shows")
 	complainIf(count["text"] == 0, "it has no <text>; letters drawn as paths cannot be read aloud")
-	complainIf(!strings.Contains(texts["style"], "prefers-color-scheme: dark"), "its style has no colours for a dark page")
+	complainIf(!strings.Contains(texts["style"], "prefers-color-scheme: dark"), "its style has no colors for a dark page")
 	complainIf(count["image"]+count["script"]+count["foreignObject"] > 0 || strings.Contains(svg, "@import"), "it loads or runs something; draw it with plain shapes")
 	return bad
 }

@@ -47,7 +47,7 @@ func TestReaderUnderItsWriterIsFenced(t *testing.T) {
 	fence, err := store.Break(t.Context(), "x", st.Holders[0].Token)
 	must.OK(t, err)
 	l := granted(t, got)
-	if old, next := st.Holders[0].Token, driver.Token(l.Token()); old >= fence || fence >= next || int64(old) < stat.Czxid*512 {
+	if old, next := st.Holders[0].Token, l.Token(); old >= fence || fence >= next || int64(old) < stat.Czxid*512 {
 		t.Errorf("the reader has %v, the fence is %v, the next holder has %v; want them in this order, from %d", old, fence, next, stat.Czxid*512)
 	}
 	must.OK(t, l.Unlock(t.Context()))

@@ -23,7 +23,7 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
-// Lines and bars have colours of a middle brightness, which can be read on a light
+// Lines and bars have colors of a middle brightness, which can be read on a light
 // background and on a dark one. Text needs more contrast and follows the browser's
 // scheme. So does the background, because a site may use the other scheme.
 var (
@@ -31,8 +31,8 @@ var (
 	faint = color.NRGBA{0x6e, 0x77, 0x81, 0x50}
 )
 
-// colours are the same in all charts, so that a candidate is known again.
-var colours = map[string]color.RGBA{
+// colors are the same in all charts, so that a candidate is known again.
+var colors = map[string]color.RGBA{
 	"fencelock-rueidis": {0x1f, 0x77, 0xe0, 0xff},
 	"fencelock-goredis": {0x17, 0xa2, 0xb8, 0xff},
 	"fencelock-linger":  {0x6f, 0x42, 0xc1, 0xff},
@@ -61,14 +61,14 @@ var colours = map[string]color.RGBA{
 	"memcached-add":           {0xd9, 0x6b, 0x20, 0xff},
 }
 
-// colourOf is blue for ours, grey for bare candidates, and another color for each other
-// candidate; TestColours checks that every candidate has one.
-func colourOf(name string) color.RGBA {
-	if c, ok := colours[name]; ok {
+// colorOf is blue for ours, grey for bare candidates, and another color for each other
+// candidate; TestColors checks that every candidate has one.
+func colorOf(name string) color.RGBA {
+	if c, ok := colors[name]; ok {
 		return c
 	}
 	if strings.HasPrefix(name, "fencelock-") {
-		return colours["fencelock-rueidis"]
+		return colors["fencelock-rueidis"]
 	}
 	return ink
 }
@@ -132,7 +132,7 @@ func (p *Part) description() string {
 		shape, strings.Join(p.Cells.Candidates(), ", "), strings.Join(p.Cells.Cases(), "; "))
 }
 
-// chartStyle overrides the colour of text, which the canvas writes into each element.
+// chartStyle overrides the color of text, which the canvas writes into each element.
 const chartStyle = `<style>
 text { fill: #1f2328 !important; }
 .card { fill: #ffffff; stroke: #d0d7de; }
@@ -202,7 +202,7 @@ func (p *Part) lines(c *plot.Plot) error {
 		if err != nil {
 			return err
 		}
-		line.Color, dots.Color = colourOf(name), colourOf(name)
+		line.Color, dots.Color = colorOf(name), colorOf(name)
 		line.Width, dots.Shape, dots.Radius = vg.Points(1.5), draw.CircleGlyph{}, vg.Points(2.5)
 		if bare(name) {
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
@@ -239,7 +239,7 @@ func (p *Part) bars(c *plot.Plot) error {
 		if err != nil {
 			return err
 		}
-		b.Color, b.LineStyle.Width = colourOf(name), 0
+		b.Color, b.LineStyle.Width = colorOf(name), 0
 		b.Offset = width * (vg.Length(i) - vg.Length(len(names)-1)/2)
 		c.Add(logBars{b, floor, zero})
 		c.Legend.Add(name, b)

@@ -213,16 +213,16 @@ func TestWholeSteps(t *testing.T) {
 	}
 }
 
-// TestColours: no two candidates on one server look the same, but for what is bare.
-func TestColours(t *testing.T) {
+// TestColors: no two candidates on one server look the same, but for what is bare.
+func TestColors(t *testing.T) {
 	seen := map[string]string{}
 	for _, c := range candidate.All {
 		if bare(c.Name) || c == candidate.PingPong || c == candidate.Channel {
 			continue // what others are compared with
 		}
-		appearance := c.Server + fmt.Sprint(colourOf(c.Name))
-		if other := seen[appearance]; other != "" || colourOf(c.Name) == ink {
-			t.Errorf("%s looks like %q; give it a colour", c.Name, other)
+		appearance := c.Server + fmt.Sprint(colorOf(c.Name))
+		if other := seen[appearance]; other != "" || colorOf(c.Name) == ink {
+			t.Errorf("%s looks like %q; give it a color", c.Name, other)
 		}
 		seen[appearance] = c.Name
 	}

@@ -74,7 +74,7 @@ func Jain(shares []float64) float64 {
 // Spread is a median with what it was between.
 type Spread struct{ Median, Min, Max float64 }
 
-// Of summarises repetitions.
+// Of summarizes repetitions.
 func Of(values []float64) Spread {
 	s := known(values)
 	if len(s) == 0 {

@@ -12,7 +12,7 @@ const orderSeed = 1
 // no candidate directly follows the one it followed in the repetition before: what one leaves
 // behind, a warm cache or a busy server, is then not always the share of the same.
 // Letting each repetition begin one further, as one would first think of, keeps all
-// neighbours but one. The loop ends: the reverse of an order will always do.
+// neighbors but one. The loop ends: the reverse of an order will always do.
 func orders(n, repetitions int) [][]int {
 	rng := rand.New(rand.NewPCG(orderSeed, uint64(n)))
 	all := make([][]int, 0, repetitions)

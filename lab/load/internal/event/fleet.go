@@ -98,7 +98,7 @@ func total(replies []Reply) (t Reply, h []Histogram) {
 	return t, h
 }
 
-// await asks the members until they fulfil a condition.
+// await asks the members until they fulfill a condition.
 func (f fleet) await(what string, most time.Duration, done func(Reply) bool) (Reply, []Histogram, error) {
 	for late := time.Now().Add(most); ; time.Sleep(100 * time.Millisecond) {
 		replies, err := f.send(Order{Op: "status"})

@@ -246,7 +246,7 @@ func (m *member) hold(o Order) error {
 
 // queue lets each session wait for one lock, and release it at once. It does not wait for that.
 func (m *member) queue(o Order) {
-	go m.each(o, len(m.clients), func(c *fencelock.Client, _ int) error {
+	wait := func(c *fencelock.Client, _ int) error {
 		l, err := c.Mutex(o.Name).Lock(context.Background())
 		if err != nil {
 			m.because(err)
@@ -257,7 +257,8 @@ func (m *member) queue(o Order) {
 		later(&m.lastServed)
 		m.served.Add(1)
 		return l.Unlock(context.Background())
-	})
+	}
+	go func() { _ = m.each(o, len(m.clients), wait) }() // each error is kept by because
 }
 
 // use locks and unlocks some of the locks of a session once.

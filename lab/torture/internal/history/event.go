@@ -130,7 +130,7 @@ func (r *Recorder) Add(e Event) {
 	}
 	line, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // Event has nothing that cannot be marshalled
+		panic(err) // Event has nothing that cannot be marshaled
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

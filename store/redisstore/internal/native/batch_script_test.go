@@ -75,7 +75,7 @@ func TestManyGivesTicketsBack(t *testing.T) {
 // of its batch.
 func TestBatchWithAForeignKey(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	p.proven = true
 	w := newWorld(t, p, newStoreIn(t, client, p.namespace+batched, false), nil)
 	w.must(p.write(w.ctx))

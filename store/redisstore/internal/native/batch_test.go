@@ -21,7 +21,7 @@ type gate struct {
 }
 
 // shut makes a gate.
-func (p *pretence) shut() *gate {
+func (p *pretense) shut() *gate {
 	g := &gate{arrived: make(chan struct{}, 16), opened: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *pretence) shut() *gate {
 
 // pass makes batches wait at the gate, if there is one, and notes how many operations pass it
 // in one: each claim is pushed, and of each release the length is read.
-func (p *pretence) pass(cmds []redis.Cmder) {
+func (p *pretense) pass(cmds []redis.Cmder) {
 	operations, scripts := 0, 0
 	for _, cmd := range cmds {
 		if name := cmd.Name(); name == "rpush" || name == "llen" {
@@ -68,7 +68,7 @@ func operationsIn(cmd redis.Cmder) int {
 	return n - 4
 }
 
-func (p *pretence) carried() int {
+func (p *pretense) carried() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gate = nil

@@ -22,7 +22,7 @@ import (
 // second. It changes only the one call in the scripts that reads the time. How far the clock
 // is ahead is sent in the name of the key that never exists: scripts use the others by their places.
 //
-// Unlike pretence, clock keeps nothing on the server: there are several servers, and they
+// Unlike pretense, clock keeps nothing on the server: there are several servers, and they
 // lose their data.
 type clock struct {
 	ahead atomic.Int64 // µs

@@ -22,22 +22,22 @@ func TestACLSuffices(t *testing.T) {
 			cases = append(cases, c)
 		}
 	}
-	for i, flavour := range redistest.Flavors {
+	for i, flavor := range redistest.Flavors {
 		for j, lib := range libraries {
 			opts, servers := native.Options{Namespace: "fencelock"}, 6 // other namespaces are forbidden
 			if grace := i != j; grace {                                // one half with, the other without
 				opts.Grace, opts.MaxTTL, servers = true, 8*time.Second, 12
 			}
-			t.Run(fmt.Sprintf("%s/%s/grace=%t", flavour, lib.name, opts.Grace), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s/grace=%t", flavor, lib.name, opts.Grace), func(t *testing.T) {
 				t.Parallel()
-				_, to := startWithUser(t, flavour)
+				_, to := startWithUser(t, flavor)
 				redistest.Use(t, lib.open(t, to, &opts), lib.open(t, to, &opts))
 				if findings, err := lib.open(t, to, &opts).Check(t.Context()); err != nil || len(findings) != 0 {
 					t.Errorf("check: got %v, %v", findings, err)
 				}
 				var all []func(*testing.T) *drivertest.Harness
 				for range servers {
-					server, to := startWithUser(t, flavour)
+					server, to := startWithUser(t, flavor)
 					rig := &rig{lib: lib, to: to}
 					t.Cleanup(rig.close)
 					h := rig.harness(opts)

@@ -23,11 +23,11 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, place := range places {
-		for _, flavour := range redistest.Flavors {
-			t.Run(place.name+"/"+string(flavour), func(t *testing.T) {
+		for _, flavor := range redistest.Flavors {
+			t.Run(place.name+"/"+string(flavor), func(t *testing.T) {
 				t.Parallel()
-				flavour.Need(t)
-				to, losses := place.start(t, flavour)
+				flavor.Need(t)
+				to, losses := place.start(t, flavor)
 				for _, lib := range libraries {
 					for _, grace := range []bool{false, true} {
 						t.Run(fmt.Sprintf("%s/grace=%t", lib.name, grace), func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 // TestSilentMasterDelaysNoOther: one of three masters does not answer any more. Locks on
 // it are lost in time, and those on the others are kept alive.
 func TestSilentMasterDelaysNoOther(t *testing.T) {
-	paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		l, cluster := newTimeline(t), flavour.StartCluster(t, redistest.Never)
+	paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Never)
 		opts, ttl := native.Options{Namespace: lists + "Silent" + lazy, Buckets: 3}, 6*time.Second
 		store := lib.open(t, login{nodes: cluster.Addrs()}, &opts)
 		p := join(t, l, "holder", store, fencelock.Options{TTL: ttl})

@@ -14,8 +14,8 @@ import (
 
 // The node that keeps the bucket dies while its replica lags.
 func TestClusterFailoverKeepsTheLease(t *testing.T) {
-	everywhere(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		cluster := flavour.StartCluster(t, redistest.Soon)
+	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		cluster := flavor.StartCluster(t, redistest.Soon)
 		loss{
 			lib: lib, to: login{nodes: cluster.Addrs()},
 			ttl: 12 * time.Second, // a failover takes three, on a good day
@@ -36,8 +36,8 @@ func TestSlotMoves(t *testing.T) {
 	everywhere(t, slotMoves)
 }
 
-func slotMoves(t *testing.T, flavour redistest.Flavor, lib library) {
-	l, cluster := newTimeline(t), flavour.StartCluster(t, redistest.Soon)
+func slotMoves(t *testing.T, flavor redistest.Flavor, lib library) {
+	l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Soon)
 	opts, ttl := native.Options{Namespace: "moving", Buckets: 1}, 10*time.Second
 	come := func(name string) *party {
 		return join(t, l, name, lib.open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})
@@ -87,8 +87,8 @@ func slotMoves(t *testing.T, flavour redistest.Flavor, lib library) {
 // With grace a slot that moves costs one: it may have lost something on the way, for
 // all that the new master knows.
 func TestSlotMovesWithGrace(t *testing.T) {
-	paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		cluster := flavour.StartCluster(t, redistest.Soon)
+	paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		cluster := flavor.StartCluster(t, redistest.Soon)
 		loss{
 			lib: lib, to: login{nodes: cluster.Addrs()},
 			ttl: 8 * time.Second,

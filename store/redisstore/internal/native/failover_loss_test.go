@@ -18,7 +18,7 @@ import (
 // TestLossesKeepTheLease: one server loses all of its data, or only the latest.
 func TestLossesKeepTheLease(t *testing.T) {
 	disk := []string{"--appendonly", "yes", "--appendfsync", "always"}
-	paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
+	paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		for name, c := range map[string]struct {
 			args    []string
 			prepare func(s *redistest.Server) (lose func())
@@ -32,7 +32,7 @@ func TestLossesKeepTheLease(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				server := flavour.Start(t, c.args...)
+				server := flavor.Start(t, c.args...)
 				loss{
 					lib: lib, to: login{addr: server.Addr},
 					ttl:     8 * time.Second,
@@ -48,8 +48,8 @@ func TestScriptFlush(t *testing.T) {
 	paired(t, scriptFlush)
 }
 
-func scriptFlush(t *testing.T, flavour redistest.Flavor, lib library) {
-	server := flavour.Start(t)
+func scriptFlush(t *testing.T, flavor redistest.Flavor, lib library) {
+	server := flavor.Start(t)
 	opts := fencelock.Options{TTL: 9 * time.Second}
 	a := join(t, nil, "a", lib.open(t, login{addr: server.Addr}, nil), opts)
 	b := join(t, nil, "b", lib.open(t, login{addr: server.Addr}, nil), opts)
@@ -90,9 +90,9 @@ func TestSplitBrain(t *testing.T) {
 	everywhere(t, splitBrain)
 }
 
-func splitBrain(t *testing.T, flavour redistest.Flavor, lib library) {
-	old := flavour.Start(t, "--repl-diskless-sync-delay", "0")
-	replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
+func splitBrain(t *testing.T, flavor redistest.Flavor, lib library) {
+	old := flavor.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := flavor.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
 	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	opts := fencelock.Options{TTL: 6 * time.Second} // a call may take a part of it, and machines stall
 	stale := join(t, nil, "stale", lib.open(t, login{addr: old.Addr}, nil), opts)
@@ -121,18 +121,18 @@ func splitBrain(t *testing.T, flavour redistest.Flavor, lib library) {
 func TestSplitBrainWithGrace(t *testing.T) {
 	for _, needs := range []string{"1", "0"} {
 		t.Run("min-replicas-to-write="+needs, func(t *testing.T) {
-			paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-				splitBrainWithGrace(t, flavour, lib, needs)
+			paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+				splitBrainWithGrace(t, flavor, lib, needs)
 			})
 		})
 	}
 }
 
-func splitBrainWithGrace(t *testing.T, flavour redistest.Flavor, lib library, needs string) {
+func splitBrainWithGrace(t *testing.T, flavor redistest.Flavor, lib library, needs string) {
 	const ttl = 5 * time.Second
 	l := newTimeline(t)
-	old := flavour.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", needs)
-	replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
+	old := flavor.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", needs)
+	replica := flavor.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
 	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	come := func(name, addr string) *party {
 		s := lib.open(t, login{addr: addr}, &native.Options{Grace: true, MaxTTL: ttl})

@@ -24,9 +24,9 @@ func TestLostMessages(t *testing.T) {
 	paired(t, lostMessages)
 }
 
-func lostMessages(t *testing.T, flavour redistest.Flavor, lib library) {
+func lostMessages(t *testing.T, flavor redistest.Flavor, lib library) {
 	const clients, rounds, ttl = 16, 8, 6 * time.Second
-	server := flavour.Start(t)
+	server := flavor.Start(t)
 	stop := cutListeners(t, server)
 	defer stop()
 	baton := &baton{}

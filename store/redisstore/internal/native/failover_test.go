@@ -78,8 +78,8 @@ func (c loss) survives(t *testing.T) {
 
 // A master dies while its replicas lag: they never saw the grant.
 func TestFailoverKeepsTheLease(t *testing.T) {
-	everywhere(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		set := flavour.StartSentinels(t, redistest.Soon)
+	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		set := flavor.StartSentinels(t, redistest.Soon)
 		loss{
 			lib: lib, to: login{sentinels: set.Addrs},
 			ttl: 12 * time.Second, // a failover takes three, on a good day
@@ -99,8 +99,8 @@ func TestFailoverKeepsTheLease(t *testing.T) {
 
 // Without grace there is no exclusion in time, and the tokens still rise.
 func TestFailoverWithoutGrace(t *testing.T) {
-	everywhere(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		l, set := newTimeline(t), flavour.StartSentinels(t, redistest.Soon)
+	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		l, set := newTimeline(t), flavor.StartSentinels(t, redistest.Soon)
 		const ttl = 8 * time.Second
 		come := func(name string) *party {
 			return join(t, l, name, lib.open(t, login{sentinels: set.Addrs}, nil), fencelock.Options{TTL: ttl})

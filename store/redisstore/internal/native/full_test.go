@@ -44,7 +44,7 @@ func TestFullMemory(t *testing.T) {
 // no process dies.
 func TestTombstoneEndsWhileNoProcessDies(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	store, err := newGoRedis(client, &native.Options{Namespace: lists + "TombstoneEnds" + lazy, MaxTTL: 10 * time.Hour})
 	must := func(err error) {
 		t.Helper()

@@ -37,10 +37,10 @@ func aclLine(t testing.TB) string {
 
 // startWithUser starts a server with the user that the store asks for, with or
 // without more rules, and returns how to log in as it.
-func startWithUser(t testing.TB, flavour redistest.Flavor, rules ...string) (*redistest.Server, login) {
+func startWithUser(t testing.TB, flavor redistest.Flavor, rules ...string) (*redistest.Server, login) {
 	t.Helper()
 	args := append([]string{"--user"}, strings.Fields(aclLine(t)+" >"+secret)...)
-	server := flavour.Start(t, append(args, rules...)...)
+	server := flavor.Start(t, append(args, rules...)...)
 	return server, login{addr: server.Addr, user: "locks", pass: secret}
 }
 

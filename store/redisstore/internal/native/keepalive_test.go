@@ -142,7 +142,7 @@ func TestKeepAliveArrivesLate(t *testing.T) {
 // would move the end to a time that is too early. A script moves it then.
 func TestKeepAliveByAClockBehind(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	p.proven = true
 	must.OK(t, p.write(t.Context()))
 	var behind time.Duration
@@ -185,7 +185,7 @@ func TestKeepAliveKeepsMarks(t *testing.T) {
 // takes two commands, and stays short.
 func TestKeepAliveKeepsShortScripts(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	p.proven = true
 	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStoreIn(t, client, p.namespace+scripted, false), nil)

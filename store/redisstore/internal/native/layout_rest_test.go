@@ -87,7 +87,7 @@ func TestLayoutOfGrace(t *testing.T) {
 }
 
 func layoutOfGrace(t *testing.T, proven bool) {
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	p.proven = proven
 	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStore(t, p, client, true), &memstore.Options{Grace: true})

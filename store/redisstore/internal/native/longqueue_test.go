@@ -26,7 +26,7 @@ func TestClaimDeepInAQueueIsFoundAtOnce(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			p, client := newPretence(t, redistest.Start(t).Addr)
+			p, client := newPretense(t, redistest.Start(t).Addr)
 			p.proven = true
 			must.OK(t, p.write(t.Context()))
 			w := newWorld(t, p, newStoreIn(t, client, p.namespace, false), nil)

@@ -31,7 +31,7 @@ type tb interface {
 type world struct {
 	t     tb
 	ctx   context.Context
-	p     *pretence
+	p     *pretense
 	real  driver.Store
 	model *memstore.Store
 	names []string
@@ -97,14 +97,14 @@ const (
 )
 
 // pretended starts a server and returns a store on it with a pretended clock.
-func pretended(t testing.TB) (*pretence, *native.Store) {
+func pretended(t testing.TB) (*pretense, *native.Store) {
 	server := redistest.Start(t)
-	p, client := newPretence(t, server.Addr)
+	p, client := newPretense(t, server.Addr)
 	must.OK(t, p.write(t.Context()))
 	return p, newStore(t, p, client, false)
 }
 
-func newStore(t tb, p *pretence, client *redis.Client, grace bool) *native.Store {
+func newStore(t tb, p *pretense, client *redis.Client, grace bool) *native.Store {
 	t.Helper()
 	return newStoreIn(t, client, p.namespace, grace)
 }
@@ -119,7 +119,7 @@ func newStoreIn(t tb, client *redis.Client, namespace string, grace bool) *nativ
 	return s
 }
 
-func newWorld(t tb, p *pretence, real driver.Store, opts *memstore.Options) *world {
+func newWorld(t tb, p *pretense, real driver.Store, opts *memstore.Options) *world {
 	if opts == nil {
 		opts = &memstore.Options{}
 	}

@@ -14,8 +14,8 @@ import (
 // TestSlotMovesSlowly: the keys of a bucket are on two servers for longer than a TTL. The
 // holder keeps its lock, and what waits goes on when the slot has moved.
 func TestSlotMovesSlowly(t *testing.T) {
-	paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		l, cluster := newTimeline(t), flavour.StartCluster(t, redistest.Never)
+	paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Never)
 		opts, ttl := native.Options{Namespace: lists + "Moving" + lazy, Buckets: 1}, 6*time.Second
 		come := func(name string) *party {
 			return join(t, l, name, lib.open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})

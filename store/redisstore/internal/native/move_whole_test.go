@@ -28,13 +28,13 @@ func (p *party) permit(name string, opts ...fencelock.LockOption) func(context.C
 func TestSharedLocksAreReleasedWhileASlotMoves(t *testing.T) {
 	for name, finish := range map[string]bool{"given up": false, "finished": true} {
 		t.Run(name, func(t *testing.T) {
-			paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) { releasedInAMove(t, flavour, lib, finish) })
+			paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) { releasedInAMove(t, flavor, lib, finish) })
 		})
 	}
 }
 
-func releasedInAMove(t *testing.T, flavour redistest.Flavor, lib library, finish bool) {
-	l, cluster := newTimeline(t), flavour.StartCluster(t, redistest.Never)
+func releasedInAMove(t *testing.T, flavor redistest.Flavor, lib library, finish bool) {
+	l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Never)
 	// With grace a move that was finished costs a grace period, and one that was given up does not.
 	opts := native.Options{Namespace: "shared", Buckets: 1, Grace: !finish, MaxTTL: 6 * time.Second}
 	come := func(name string) *party {
@@ -94,13 +94,13 @@ func releasedInAMove(t *testing.T, flavour redistest.Flavor, lib library, finish
 func TestBatchesRunWholeWhileASlotMoves(t *testing.T) {
 	for name, floor := range map[string]driver.Token{"many": 0, "votes": driver.TokenStep} {
 		t.Run(name, func(t *testing.T) {
-			paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) { batchInAMove(t, flavour, lib, floor) })
+			paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) { batchInAMove(t, flavor, lib, floor) })
 		})
 	}
 }
 
-func batchInAMove(t *testing.T, flavour redistest.Flavor, lib library, floor driver.Token) {
-	cluster := flavour.StartCluster(t, redistest.Never)
+func batchInAMove(t *testing.T, flavor redistest.Flavor, lib library, floor driver.Token) {
+	cluster := flavor.StartCluster(t, redistest.Never)
 	opts := native.Options{Namespace: lists + "Whole" + batched, Buckets: 1}
 	store := lib.open(t, login{nodes: cluster.Addrs()}, &opts)
 	open := func() driver.Session {

@@ -44,7 +44,7 @@ func (r *recording) Fatalf(format string, args ...any) {
 
 // stage is where scenes are played.
 type stage struct {
-	p      *pretence
+	p      *pretense
 	client *redis.Client
 }
 
@@ -93,7 +93,7 @@ func (s stage) play(t tb, sc scene, way way) {
 // TestScenes: the scenes that mutants are tried in pass without one.
 func TestScenes(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	for _, sc := range slices.Concat(scenes, lossScenes, rawScenes, ruleScenes, failbackScenes) {
 		if failure := (stage{p, client}).run(sc); failure != "" {
 			t.Errorf("%s: %s", sc.name, failure)
@@ -105,7 +105,7 @@ func TestScenes(t *testing.T) {
 // another way than in the model.
 func TestScriptMutants(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	all := slices.Concat(scenes, lossScenes, rawScenes, ruleScenes, failbackScenes)
 	for _, m := range scriptMutants {
 		if !strings.HasPrefix(m.name, *onlyMutants) {
@@ -130,7 +130,7 @@ func TestScriptMutants(t *testing.T) {
 }
 
 // mutate changes a script of the store of lists from now on, and no other.
-func (p *pretence) mutate(file, from, to string) error {
+func (p *pretense) mutate(file, from, to string) error {
 	raw, err := os.ReadFile("lua/" + file + ".lua")
 	if err != nil {
 		return err

@@ -216,14 +216,14 @@ func unlock(t *testing.T, l *fencelock.Lease) {
 
 // everywhere runs a test with every client library on every kind of server, all at
 // once, on however few processors: they mostly wait.
-func everywhere(t *testing.T, test func(t *testing.T, flavour redistest.Flavor, lib library)) {
+func everywhere(t *testing.T, test func(t *testing.T, flavor redistest.Flavor, lib library)) {
 	t.Parallel()
-	for _, flavour := range redistest.Flavors {
+	for _, flavor := range redistest.Flavors {
 		for _, lib := range libraries {
-			t.Run(string(flavour)+"/"+lib.name, func(t *testing.T) {
+			t.Run(string(flavor)+"/"+lib.name, func(t *testing.T) {
 				t.Parallel()
-				flavour.Need(t)
-				test(t, flavour, lib)
+				flavor.Need(t)
+				test(t, flavor, lib)
 			})
 		}
 	}
@@ -231,16 +231,16 @@ func everywhere(t *testing.T, test func(t *testing.T, flavour redistest.Flavor, 
 
 // paired runs a test with every client library, each on another kind of server if
 // there is one: for tests that keep the processors busy.
-func paired(t *testing.T, test func(t *testing.T, flavour redistest.Flavor, lib library)) {
+func paired(t *testing.T, test func(t *testing.T, flavor redistest.Flavor, lib library)) {
 	t.Parallel()
 	for i, lib := range libraries {
-		flavour := redistest.Flavors[i]
-		if !flavour.Installed() {
-			flavour = redistest.Redis
+		flavor := redistest.Flavors[i]
+		if !flavor.Installed() {
+			flavor = redistest.Redis
 		}
-		t.Run(string(flavour)+"/"+lib.name, func(t *testing.T) {
+		t.Run(string(flavor)+"/"+lib.name, func(t *testing.T) {
 			t.Parallel()
-			test(t, flavour, lib)
+			test(t, flavor, lib)
 		})
 	}
 }

@@ -211,7 +211,7 @@ func TestPushOfAnEarlierIncarnation(t *testing.T) {
 // removed the ticket of the holder, whose number was the same.
 func TestNumberOfAVoteIsATicket(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStore(t, p, client, false), nil)
 	w.open(0, time.Second)
@@ -232,7 +232,7 @@ func TestNumberOfAVoteIsATicket(t *testing.T) {
 // a new one: behind the queue, and with a new token.
 func TestGrantUnknownToItsProcess(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStore(t, p, client, false), nil)
 	w.open(0, time.Second)

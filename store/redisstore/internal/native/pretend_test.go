@@ -21,15 +21,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pretenceKey holds, on the server, the clock and the run id that scripts see.
-const pretenceKey = "pretence"
+// pretenseKey holds, on the server, the clock and the run id that scripts see.
+const pretenseKey = "pretense"
 
-// pretence stands between a store and a real server. In the text of every
+// pretense stands between a store and a real server. In the text of every
 // script it replaces the two things a test cannot choose, the server's clock and
 // its run id, by fields of a key. The scripts of the library need no switch for it, and
 // everything else in them runs as it is.
-type pretence struct {
-	plain     *redis.Client // without the pretence
+type pretense struct {
+	plain     *redis.Client // without the pretense
 	namespace string        // of the stores that see it
 	now       time.Time
 	run       int // number of the server's run, the run id that scripts see
@@ -58,13 +58,13 @@ type changed struct {
 	runID string // the one it was loaded under and for, or empty
 }
 
-// pretences is how many there were: each has its own namespace.
-var pretences atomic.Int64
+// pretenses is how many there were: each has its own namespace.
+var pretenses atomic.Int64
 
-// newPretence returns a client whose scripts see the pretended clock.
-func newPretence(t testing.TB, addr string) (*pretence, *redis.Client) {
+// newPretense returns a client whose scripts see the pretended clock.
+func newPretense(t testing.TB, addr string) (*pretense, *redis.Client) {
 	opts := &redis.Options{Addr: addr, ContextTimeoutEnabled: true}
-	p := &pretence{plain: redis.NewClient(opts), sha: map[string]changed{}, namespace: fmt.Sprint(eager, "pretence", pretences.Add(1))}
+	p := &pretense{plain: redis.NewClient(opts), sha: map[string]changed{}, namespace: fmt.Sprint(eager, "pretense", pretenses.Add(1))}
 	p.begin()
 	for _, way := range ways {
 		clocks.Store(p.namespace+way.suffix, func() time.Time { return p.now })
@@ -76,23 +76,23 @@ func newPretence(t testing.TB, addr string) (*pretence, *redis.Client) {
 }
 
 // begin starts over: a run that is repeated must see the same numbers.
-func (p *pretence) begin() {
+func (p *pretense) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now, p.run, p.repl, p.repl2, p.backlog = time.Unix(1800000000, 0), 0, "first", "000", 0
 }
 
-func (p *pretence) runID() string { return "run" + strconv.Itoa(p.run) }
+func (p *pretense) runID() string { return "run" + strconv.Itoa(p.run) }
 
 // write writes the clock and the run id to the server.
-func (p *pretence) write(ctx context.Context) error {
+func (p *pretense) write(ctx context.Context) error {
 	us := p.now.UnixMicro()
-	return p.plain.HSet(ctx, pretenceKey, "s", us/1e6, "us", us%1e6, "run", p.runID(), "repl", p.repl, "repl2", p.repl2, "backlog", p.backlog).Err()
+	return p.plain.HSet(ctx, pretenseKey, "s", us/1e6, "us", us%1e6, "run", p.runID(), "repl", p.repl, "repl2", p.repl2, "backlog", p.backlog).Err()
 }
 
 // promote gives the server the replication ids of a replica that is promoted, or, with a second id of zeros, of a master to which
 // a replica connects, or, without a backlog, of one that has had no replica for long.
-func (p *pretence) promote(ctx context.Context, second string, backlog int) error {
+func (p *pretense) promote(ctx context.Context, second string, backlog int) error {
 	p.mu.Lock()
 	p.repl, p.repl2, p.backlog = p.repl+"x", second, backlog
 	p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *pretence) promote(ctx context.Context, second string, backlog int) erro
 }
 
 // restart gives the server another run id: the scripts of the last are gone.
-func (p *pretence) restart(ctx context.Context) error {
+func (p *pretense) restart(ctx context.Context) error {
 	p.mu.Lock()
 	p.run++
 	p.mu.Unlock()
@@ -108,8 +108,8 @@ func (p *pretence) restart(ctx context.Context) error {
 }
 
 // pretend changes the text of a script.
-func (p *pretence) pretend(text string) string {
-	const key = "'" + pretenceKey + "'"
+func (p *pretense) pretend(text string) string {
+	const key = "'" + pretenseKey + "'"
 	if p.mutant != nil {
 		text = p.mutant.Replace(text)
 	}
@@ -125,7 +125,7 @@ var ofRun = regexp.MustCompile(`(?m)^local RUN_ID = '(\w*)'`)
 
 // change makes a command about a script one about the changed script. It reports
 // whether the command is answered already.
-func (p *pretence) change(cmd redis.Cmder) bool {
+func (p *pretense) change(cmd redis.Cmder) bool {
 	args := cmd.Args()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,12 +181,12 @@ func digest(text string) string {
 }
 
 // DialHook implements redis.Hook.
-func (p *pretence) DialHook(next redis.DialHook) redis.DialHook {
+func (p *pretense) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook implements redis.Hook.
-func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (p *pretense) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		p.pass([]redis.Cmder{cmd})
 		if p.change(cmd) {
@@ -197,7 +197,7 @@ func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (p *pretence) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (p *pretense) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		p.pass(cmds)
 		for _, cmd := range cmds {
@@ -217,11 +217,11 @@ func (p *pretence) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 // memory is a copy of all keys, as a replica or a disk has it.
 type memory map[string]string
 
-func (p *pretence) dump(ctx context.Context) (memory, error) {
+func (p *pretense) dump(ctx context.Context) (memory, error) {
 	keys, err := p.plain.Keys(ctx, "*").Result()
 	m := memory{}
 	for _, key := range keys {
-		if err == nil && key != pretenceKey {
+		if err == nil && key != pretenseKey {
 			m[key], err = p.plain.Dump(ctx, key).Result()
 		}
 	}
@@ -229,7 +229,7 @@ func (p *pretence) dump(ctx context.Context) (memory, error) {
 }
 
 // become replaces the memory of the server; nil is an empty one.
-func (p *pretence) become(ctx context.Context, m memory) error {
+func (p *pretense) become(ctx context.Context, m memory) error {
 	if err := p.plain.FlushAll(ctx).Err(); err != nil {
 		return err
 	}
@@ -241,9 +241,9 @@ func (p *pretence) become(ctx context.Context, m memory) error {
 	return p.write(ctx)
 }
 
-// TestPretenceIsSeen: if the scripts asked for the time in another way, the
+// TestPretenseIsSeen: if the scripts asked for the time in another way, the
 // property below would test nothing that has to do with time.
-func TestPretenceIsSeen(t *testing.T) {
+func TestPretenseIsSeen(t *testing.T) {
 	p, store := pretended(t)
 	w := newWorld(t, p, store, nil)
 	w.open(0, time.Second)
@@ -269,7 +269,7 @@ func TestProofIsSeen(t *testing.T) {
 	}
 }
 
-func (p *pretence) shortCalls() int {
+func (p *pretense) shortCalls() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.used

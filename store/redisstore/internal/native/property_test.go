@@ -36,14 +36,14 @@ func TestScriptsAgainstModel(t *testing.T) {
 	for _, grace := range []bool{false, true} {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
 			t.Parallel()
-			p, client := newPretence(t, redistest.Start(t).Addr)
+			p, client := newPretense(t, redistest.Start(t).Addr)
 			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, grace) })
 		})
 	}
 }
 
 // walk is one random sequence on an empty server.
-func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
+func walk(t *rapid.T, p *pretense, client *redis.Client, grace bool) {
 	p.begin()
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)

@@ -21,10 +21,10 @@ import (
 const manyReaders = 300
 
 // newStill returns a scene in which the clock stands still.
-func newStill(t *testing.T) (*listScene, *pretence) {
+func newStill(t *testing.T) (*listScene, *pretense) {
 	t.Helper()
 	server := redistest.Start(t)
-	p, client := newPretence(t, server.Addr)
+	p, client := newPretense(t, server.Addr)
 	store, err := newGoRedis(client, &native.Options{Namespace: p.namespace})
 	must.OK(t, err)
 	must.OK(t, p.write(t.Context()))

@@ -15,7 +15,7 @@ import (
 // than a plain lock that scripts acquire and release. Every lock of the API for other languages is one.
 func TestReentryCostsLittle(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	p.proven = true
 	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStoreIn(t, client, p.namespace+scripted, false), nil)

@@ -19,12 +19,12 @@ import (
 var refusals = []struct {
 	code  string
 	means error
-	start func(t *testing.T, flavour redistest.Flavor) *redistest.Server
+	start func(t *testing.T, flavor redistest.Flavor) *redistest.Server
 }{
 	{"OOM", driver.ErrUnavailable, configured("maxmemory", "1")},
 	{"NOREPLICAS", driver.ErrUnavailable, configured("min-replicas-to-write", "1")},
-	{"MISCONF", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		server := configured("save", "1000000 1")(t, flavour)
+	{"MISCONF", driver.ErrUnavailable, func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		server := configured("save", "1000000 1")(t, flavor)
 		dir := server.Do("CONFIG", "GET", "dir")
 		if dir.Err() != nil {
 			t.Fatal(dir.Err())
@@ -35,17 +35,17 @@ var refusals = []struct {
 		redistest.WaitFor(t, "it cannot save", func() bool { return server.Info("persistence", "rdb_last_bgsave_status") == "err" })
 		return server
 	}},
-	{"READONLY", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		return flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(flavour.Start(t).Port))
+	{"READONLY", driver.ErrUnavailable, func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		return flavor.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(flavor.Start(t).Port))
 	}},
-	{"MASTERDOWN", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		return flavour.Start(t, "--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no")
+	{"MASTERDOWN", driver.ErrUnavailable, func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		return flavor.Start(t, "--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no")
 	}},
-	{"CLUSTERDOWN", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		return flavour.Start(t, redistest.ClusterNode(t)...)
+	{"CLUSTERDOWN", driver.ErrUnavailable, func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		return flavor.Start(t, redistest.ClusterNode(t)...)
 	}},
-	{"BUSY", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		server := configured("busy-reply-threshold", "1")(t, flavour)
+	{"BUSY", driver.ErrUnavailable, func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		server := configured("busy-reply-threshold", "1")(t, flavor)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -62,8 +62,8 @@ var refusals = []struct {
 		return server
 	}},
 	// Another program wrote the key: the script fails in the middle.
-	{"WRONGTYPE", driver.ErrUnknown, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		server := flavour.Start(t)
+	{"WRONGTYPE", driver.ErrUnknown, func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		server := flavor.Start(t)
 		must.OK(t, server.Do("SET", "fencelock:{fencelock:0}", "x").Err())
 		return server
 	}},
@@ -71,8 +71,8 @@ var refusals = []struct {
 
 // configured starts a server and sets it up when it runs.
 func configured(name, value string) func(*testing.T, redistest.Flavor) *redistest.Server {
-	return func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
-		server := flavour.Start(t)
+	return func(t *testing.T, flavor redistest.Flavor) *redistest.Server {
+		server := flavor.Start(t)
 		must.OK(t, server.Do("CONFIG", "SET", name, value).Err())
 		return server
 	}
@@ -81,10 +81,10 @@ func configured(name, value string) func(*testing.T, redistest.Flavor) *redistes
 // TestRefusals: what a server answers that does not do what it was asked, and what
 // the store makes of it.
 func TestRefusals(t *testing.T) {
-	everywhere(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
+	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		for _, tt := range refusals {
 			t.Run(tt.code, func(t *testing.T) {
-				c := lib.open(t, login{addr: tt.start(t, flavour).Addr}, nil)
+				c := lib.open(t, login{addr: tt.start(t, flavor).Addr}, nil)
 				err := c.SetLimit(t.Context(), "x", 0)
 				if err == nil || !strings.Contains(err.Error(), tt.code) {
 					t.Fatalf("got %v, want %s", err, tt.code)

@@ -41,7 +41,7 @@ var usecPerCall = regexp.MustCompile(`cmdstat_evalsha:.*usec_per_call=([0-9.]+)`
 // changes the scripts.
 func scriptTime(t *testing.T, mutant *strings.Replacer) float64 {
 	t.Helper()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	p.proven, p.mutant = true, mutant
 	w := newWorld(t, p, newStoreIn(t, client, p.namespace+scripted, false), nil)
 	w.must(p.write(w.ctx))

@@ -131,12 +131,12 @@ func (w *sweeper) lookAgain() bool {
 			return false
 		}
 		due := int64(0)
-		for ok := true; len(names) > 0; {
-			var n int64
-			if names, n, ok = w.locks(names, "0", true); !ok {
+		for len(names) > 0 {
+			rest, n, ok := w.locks(names, "0", true)
+			if !ok {
 				return false
 			}
-			due += n
+			names, due = rest, due+n
 		}
 		if due == 0 { // or the clock of the server was set back since we read it
 			w.looked = time.Now()

@@ -30,7 +30,7 @@ func TestTombstoneCostsLittle(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			p, client := newPretence(t, redistest.Start(t).Addr)
+			p, client := newPretense(t, redistest.Start(t).Addr)
 			p.proven = true
 			must.OK(t, p.write(t.Context()))
 			w := newWorld(t, p, newStoreIn(t, client, p.namespace+way.suffix, false), nil)
@@ -68,7 +68,7 @@ func TestTombstoneCostsLittle(t *testing.T) {
 var counted = regexp.MustCompile(`calls=(\d+)`)
 
 // commandsDone is how many commands the server has done, those of scripts too.
-func commandsDone(t *testing.T, p *pretence) (n int) {
+func commandsDone(t *testing.T, p *pretense) (n int) {
 	t.Helper()
 	text, err := p.plain.Info(t.Context(), "commandstats").Result()
 	must.OK(t, err)
@@ -83,7 +83,7 @@ func commandsDone(t *testing.T, p *pretence) (n int) {
 // arrive any more, and nothing is left of it, although its session lives on.
 func TestTombstoneEnds(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	l := layoutWith(t, client, native.Options{Namespace: "orders", MaxTTL: 10 * time.Hour})
 	l.must(p.write(l.ctx))
 	l.openFor("ann", 10*time.Hour)
@@ -124,7 +124,7 @@ func TestTombstoneEnds(t *testing.T) {
 // not a part of them.
 func TestManyTombstonesEndWithOneKeepAlive(t *testing.T) {
 	t.Parallel()
-	p, client := newPretence(t, redistest.Start(t).Addr)
+	p, client := newPretense(t, redistest.Start(t).Addr)
 	l := layoutWith(t, client, native.Options{Namespace: "orders", MaxTTL: 10 * time.Hour})
 	l.must(p.write(l.ctx))
 	l.openFor("ann", 10*time.Hour)

@@ -64,8 +64,8 @@ func TestPasswordRotationKeepsLeases(t *testing.T) {
 // TestFullMemoryKeepsLeases: when the server's memory is full nothing new is granted, but
 // holders keep their leases and can give them back, also to those who wait.
 func TestFullMemoryKeepsLeases(t *testing.T) {
-	everywhere(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
-		server := flavour.Start(t)
+	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
+		server := flavor.Start(t)
 		store := lib.open(t, login{addr: server.Addr}, nil).Store
 		open := func() driver.Session {
 			d, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})

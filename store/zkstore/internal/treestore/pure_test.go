@@ -89,7 +89,7 @@ func TestTokens(t *testing.T) {
 	low, _ := tokenOf(0x100000001)
 	next, _ := tokenOf(0x100000002)
 	if low%driver.TokenStep != 0 || low <= 0 || next <= low {
-		t.Errorf("tokens of neighbours are %v and %v", low, next)
+		t.Errorf("tokens of neighbors are %v and %v", low, next)
 	}
 	// The core adds up to 255 to a token.
 	for _, fence := range []driver.Token{fenceAbove(0x100000001), fenceBelow(0x100000002)} {

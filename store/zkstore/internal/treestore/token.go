@@ -8,9 +8,9 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// tokenStep is the distance of the tokens of two neighbouring transactions. It is
+// tokenStep is the distance of the tokens of two neighboring transactions. It is
 // two steps of the contract: the one in the middle is for Break, whose fence must
-// lie above a holder and below the next in the queue, whose claims may be neighbours.
+// lie above a holder and below the next in the queue, whose claims may be neighbors.
 const tokenStep = 2 * driver.TokenStep
 
 // maxZxid is the first transaction whose token does not fit. The upper half of a
