@@ -19,10 +19,14 @@ import (
 // than the others. The majority that answers at once decides; nobody waits for the timeout of the slow
 // node, or until both try again. Gathering takes a random time, so each case runs several times.
 func TestSlowNodeDoesNotHoldUpAContendedLock(t *testing.T) {
+	rounds := 5
+	if testing.Short() {
+		rounds = 1
+	}
 	for _, size := range []int{3, 5} {
 		for _, delay := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
 			t.Run(fmt.Sprint(size, " nodes, ", delay), func(t *testing.T) {
-				for range 5 {
+				for range rounds {
 					synctest.Test(t, func(t *testing.T) { besideASlowNode(t, size, delay) })
 				}
 			})
