@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
+	"github.com/fencelock/fencelock/store/zkstore/internal/zktree"
 )
 
 // Defaults of Options.
 const (
-	DefaultRoot     = treestore.DefaultRoot
-	DefaultTickTime = treestore.DefaultTickTime
+	DefaultRoot     = zktree.DefaultRoot
+	DefaultTickTime = zktree.DefaultTickTime
 )
 
 // Options of a Store. The zero value is good for most; nil is the same. Bad values
@@ -42,8 +42,8 @@ type Options struct {
 }
 
 // tree returns the options of the package that does the work.
-func (o *Options) tree() treestore.Options {
-	t := treestore.Options{Package: "zkstore"}
+func (o *Options) tree() zktree.Options {
+	t := zktree.Options{Package: "zkstore"}
 	if o != nil {
 		t.Root, t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial = o.Root, o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial
 	}
@@ -54,7 +54,7 @@ func (o *Options) tree() treestore.Options {
 // concurrent use. Every session has its own connection.
 type Store struct{ *inner }
 
-type inner = treestore.Store
+type inner = zktree.Store
 
 var _ driver.Store = (*Store)(nil)
 
@@ -62,7 +62,7 @@ var _ driver.Store = (*Store)(nil)
 // no I/O. It takes addresses and not a client, because a session of the store is a session
 // of ZooKeeper: the store connects once for each of its sessions.
 func New(servers []string, opts *Options) (*Store, error) {
-	s, err := treestore.New(servers, opts.tree())
+	s, err := zktree.New(servers, opts.tree())
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storekit"
-	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
+	"github.com/fencelock/fencelock/store/zkstore/internal/zktree"
 )
 
 func init() { driver.Register(storekit.Opener(Open), driver.Variants("zk")...) }
@@ -34,16 +34,16 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := treestore.Open(ctx, servers, o)
+	s, err := zktree.Open(ctx, servers, o)
 	if err != nil {
 		return nil, err
 	}
 	return &Store{s}, nil
 }
 
-func parseURL(url string, opts *Options) ([]string, treestore.Options, error) {
+func parseURL(url string, opts *Options) ([]string, zktree.Options, error) {
 	o := opts.tree()
-	servers, namespace, err := treestore.ParseURL("zkstore", "zk", url, &o, nil)
+	servers, namespace, err := zktree.ParseURL("zkstore", "zk", url, &o, nil)
 	if err == nil && namespace != "" {
 		err = storekit.Part("zkstore", "namespace", "Root", &o.Root, namespace)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
+	"github.com/fencelock/fencelock/store/zkstore/internal/zktree"
 )
 
 // Recipe is the kind of lock that a store shares. A path has one kind: locks of two recipes do not
@@ -29,7 +29,7 @@ const (
 )
 
 // DefaultSessions is where the sessions of Go processes are kept.
-const DefaultSessions = treestore.DefaultRoot
+const DefaultSessions = zktree.DefaultRoot
 
 // Options of a Store. The zero value is good for most; nil is the same. Bad values make New fail.
 type Options struct {
@@ -68,7 +68,7 @@ type Options struct {
 // concurrent use.
 type Store struct{ *inner }
 
-type inner = treestore.Store
+type inner = zktree.Store
 
 var _ driver.Store = (*Store)(nil)
 
@@ -78,7 +78,7 @@ func New(servers []string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := treestore.New(servers, o)
+	s, err := zktree.New(servers, o)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func New(servers []string, opts *Options) (*Store, error) {
 }
 
 // tree returns the options of the package that does the work.
-func (o *Options) tree() (treestore.Options, error) {
+func (o *Options) tree() (zktree.Options, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -96,20 +96,20 @@ func (o *Options) tree() (treestore.Options, error) {
 	}
 	switch {
 	case o.Root != "" && (!strings.HasPrefix(o.Root, "/") || strings.HasSuffix(o.Root, "/")):
-		return treestore.Options{}, fmt.Errorf("curatorstore: Options.Root is %q; write a path such as /locks, with a slash at its beginning only", o.Root)
+		return zktree.Options{}, fmt.Errorf("curatorstore: Options.Root is %q; write a path such as /locks, with a slash at its beginning only", o.Root)
 	case o.Recipe > Latch:
-		return treestore.Options{}, fmt.Errorf("curatorstore: Options.Recipe is %d; it must be Mutex, ReadWrite or Latch", o.Recipe)
-	case !treestore.GoodRoot(sessions):
-		return treestore.Options{}, fmt.Errorf("curatorstore: Options.Sessions is %q; write a path such as /fencelock, of letters, digits, dots, hyphens and underscores", sessions)
+		return zktree.Options{}, fmt.Errorf("curatorstore: Options.Recipe is %d; it must be Mutex, ReadWrite or Latch", o.Recipe)
+	case !zktree.GoodRoot(sessions):
+		return zktree.Options{}, fmt.Errorf("curatorstore: Options.Sessions is %q; write a path such as /fencelock, of letters, digits, dots, hyphens and underscores", sessions)
 	}
-	layout := &treestore.Curator{
-		Root: o.Root, Recipe: treestore.Recipe(o.Recipe), Map: o.NameMapper, Persistent: o.PersistentParents, Revoke: o.Revoke, Sessions: sessions,
+	layout := &zktree.Curator{
+		Root: o.Root, Recipe: zktree.Recipe(o.Recipe), Map: o.NameMapper, Persistent: o.PersistentParents, Revoke: o.Revoke, Sessions: sessions,
 		Fencing: driver.BestEffort, Assumes: assumes, Advice: advice,
 	}
 	if o.FencedPeers {
 		layout.Fencing = driver.Strict
 	}
-	return treestore.Options{
+	return zktree.Options{
 		Package: "curatorstore", Layout: layout, Root: sessions,
 		TickTime: o.TickTime, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Auth: o.Auth, Dial: o.Dial,
 	}, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storekit"
-	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
+	"github.com/fencelock/fencelock/store/zkstore/internal/zktree"
 )
 
 func init() { driver.Register(storekit.Opener(Open), driver.Variants("curator")...) }
@@ -38,7 +38,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := treestore.Open(ctx, servers, t)
+	s, err := zktree.Open(ctx, servers, t)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func parseURL(url string, opts *Options) ([]string, *Options, error) {
 		"revoke":             storekit.Option("Revoke", &o.Revoke, storekit.Bool),
 		"fenced_peers":       storekit.Option("FencedPeers", &o.FencedPeers, storekit.Bool),
 	}
-	t := treestore.Options{TickTime: o.TickTime, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Auth: o.Auth, Dial: o.Dial}
-	servers, namespace, err := treestore.ParseURL("curatorstore", "curator", url, &t, more)
+	t := zktree.Options{TickTime: o.TickTime, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Auth: o.Auth, Dial: o.Dial}
+	servers, namespace, err := zktree.ParseURL("curatorstore", "curator", url, &t, more)
 	o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial = t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial
 	if err == nil && namespace != "" {
 		err = storekit.Part("curatorstore", "namespace", "Root", &o.Root, namespace)
