@@ -85,8 +85,8 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 // Check asks every server that the store knows whether it is fit to keep locks, and returns
 // what is not, with what to change; an empty list is a good answer. It sends the four-letter
 // words srvr and conf and writes nothing. What 4lw.commands.whitelist hides is a finding,
-// too. The error reports that no server answered at all. The codes are apart, member, serving,
-// session-timeout, standalone, tick-time, unchecked, unreachable and version; findings
+// too. The error reports that no server answered at all. The codes are member, separate-servers,
+// serving, session-timeout, standalone, tick-time, unchecked, unreachable and version; findings
 // without a Node are about the ensemble.
 //
 // Whether a server writes to disk before it answers (forceSync) cannot be read.

@@ -24,39 +24,39 @@ type claimData struct {
 }
 
 // Attempt implements driver.Session.
-func (l *link) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
+func (ss *session) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
 	if cl.Terms.MinHold > 0 || cl.Terms.MaxHold > 0 {
-		return unsupported[driver.Outcome](ctx, l.store, "MinHold and MaxHold")
+		return unsupported[driver.Outcome](ctx, ss.store, "MinHold and MaxHold")
 	}
-	if err := errors.Join(l.store.layout.refuses(cl.Name), l.store.layout.unfit(cl.Terms)); err != nil {
-		return driver.Outcome{}, l.store.errorf("attempt: %w", err)
+	if err := errors.Join(ss.store.layout.refuses(cl.Name), ss.store.layout.unfit(cl.Terms)); err != nil {
+		return driver.Outcome{}, ss.store.errorf("attempt: %w", err)
 	}
-	a := &attempt{link: l, claim: cl, me: describe(l.id, cl)}
-	out, err := run(l.again(ctx, "attempt"), a.make)
-	l.watchGrant(cl, err == nil && out.State == driver.Granted)
+	a := &attempt{session: ss, claim: cl, me: describe(ss.id, cl)}
+	out, err := run(ss.again(ctx, "attempt"), a.make)
+	ss.watchGrant(cl, err == nil && out.State == driver.Granted)
 	return out, err
 }
 
-func (l *link) call(ctx context.Context, op string) *call {
-	return &call{ctx: ctx, pkg: l.store.opts.Package, conn: l.conn, link: l, op: op}
+func (ss *session) call(ctx context.Context, op string) *call {
+	return &call{ctx: ctx, pkg: ss.store.opts.Package, conn: ss.conn, session: ss, op: op}
 }
 
 // again returns a call that may be made again.
-func (l *link) again(ctx context.Context, op string) *call {
-	c := l.call(ctx, op)
+func (ss *session) again(ctx context.Context, op string) *call {
+	c := ss.call(ctx, op)
 	c.again = true
 	return c
 }
 
 // attempt is one attempt of one claim.
 type attempt struct {
-	*link
+	*session
 	claim *driver.Claim
 	me    node
 }
 
 func (a *attempt) make(c *call) (driver.Outcome, error) {
-	e, noted := a.entry(a.claim.Seq)
+	e, noted := a.knownClaim(a.claim.Seq)
 	switch {
 	case a.refuses(a.claim.Seq):
 		return driver.Outcome{State: driver.Absent}, nil
@@ -89,7 +89,7 @@ func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) 
 	}
 	all := slices.Concat(ln.granted, ln.waiting)
 	if n, ok := find(all, a.id, a.claim.Seq); ok { // made before, its answer was lost
-		out, err = a.answer(c, entry{node: n}, ln)
+		out, err = a.answer(c, knownClaim{node: n}, ln)
 		return out, true, err
 	}
 	if host, ok := ln.joinable(a.me); ok {
@@ -103,7 +103,7 @@ func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) 
 }
 
 // retry is an attempt of a claim whose node this process knows.
-func (a *attempt) retry(c *call, e entry) (driver.Outcome, error) {
+func (a *attempt) retry(c *call, e knownClaim) (driver.Outcome, error) {
 	if err := c.catchUp(a.store); err != nil {
 		return driver.Outcome{}, err
 	}
@@ -121,7 +121,7 @@ func (a *attempt) retry(c *call, e entry) (driver.Outcome, error) {
 // If the lock's own node is the store's, it is written to in the same transaction, with nothing:
 // the answer to that has the transaction's number, which is the czxid of the new node, and how
 // many children there are now. Alone it is granted, and nothing needs to be read.
-func (a *attempt) create(c *call) (e entry, ln lockState, refused bool, err error) {
+func (a *attempt) create(c *call) (e knownClaim, ln lockState, refused bool, err error) {
 	parent := a.store.layout.lock(a.claim.Name)
 	for {
 		known, version := a.known()
@@ -165,7 +165,7 @@ func (a *attempt) data() []byte {
 // created reads the queue after a node was made. If the claim had a node already,
 // because the answer to an earlier attempt was lost, that one counts and this one
 // goes.
-func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln lockState, err error) {
+func (a *attempt) created(c *call, name string, parent *zk.Stat) (e knownClaim, ln lockState, err error) {
 	made, _, _ := a.store.layout.arrange([]string{name})
 	alone := a.store.layout.alone()
 	if len(made) != 1 || !made[0].is(a.id, a.claim.Seq) || alone && parent == nil {
@@ -193,14 +193,14 @@ func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln lo
 	}
 	first, ok := find(slices.Concat(ln.granted, ln.waiting), a.id, a.claim.Seq)
 	if ok && first.name != name {
-		e = entry{node: first}
+		e = knownClaim{node: first}
 	}
 	return e, ln, nil // without a node it was withdrawn since; answer finds out
 }
 
 // readCreated reads the queue, and in a shared layout at the same time the token of the new node. If
 // the queue does not show who holds the lock, the node goes: others would wait for it.
-func (a *attempt) readCreated(c *call, e *entry) (ln lockState, extra []node, err error) {
+func (a *attempt) readCreated(c *call, e *knownClaim) (ln lockState, extra []node, err error) {
 	var token error
 	var reading sync.WaitGroup
 	reading.Go(func() { _, token = a.tokenise(c, a.claim, e) })
@@ -218,7 +218,7 @@ func (a *attempt) readCreated(c *call, e *entry) (ln lockState, extra []node, er
 }
 
 // answer returns where the claim stands.
-func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error) {
+func (a *attempt) answer(c *call, e knownClaim, ln lockState) (driver.Outcome, error) {
 	if n, ok := ln.holds(a.id, a.claim.Seq); ok {
 		e.node = n
 		ok, err := a.tokenise(c, a.claim, &e)
@@ -322,16 +322,16 @@ func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holde
 
 // tokenise finds out the token of a claim's node. It returns false if the node has
 // gone. In a layout that other programs share it watches the node, too.
-func (l *link) tokenise(c *call, cl *driver.Claim, e *entry) (ok bool, err error) {
-	lock, alone := l.store.layout.lock(cl.Name), l.store.layout.alone()
+func (ss *session) tokenise(c *call, cl *driver.Claim, e *knownClaim) (ok bool, err error) {
+	lock, alone := ss.store.layout.lock(cl.Name), ss.store.layout.alone()
 	path := lock + "/" + e.node.name
 	switch {
-	case e.token != 0 && (alone || l.owns(path)):
+	case e.token != 0 && (alone || ss.owns(path)):
 		return true, nil
 	case alone:
 		e.token, err = c.token(lock, e.node)
 		return e.token != 0, err
 	}
-	e.token, ok, err = l.own(c, path, cl.Seq, e.node)
+	e.token, ok, err = ss.watchGrantNode(c, path, cl.Seq, e.node)
 	return ok, err
 }

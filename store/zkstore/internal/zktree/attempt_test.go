@@ -11,9 +11,9 @@ import (
 // TestTombstoneComesBeforeTheCreation: a claim is tombstoned after its attempt has begun, and the process has read
 // that. Its node must not be created: the check of the session's version would succeed.
 func TestTombstoneComesBeforeTheCreation(t *testing.T) {
-	l := linkOf(own{})
-	l.record.Tombstoned = []uint64{7}
-	a := &attempt{link: l, claim: &driver.Claim{Seq: 7, Name: "x", Terms: &driver.Terms{}}}
+	ss := sessionOf(nativeLayout{})
+	ss.record.Tombstoned = []uint64{7}
+	a := &attempt{session: ss, claim: &driver.Claim{Seq: 7, Name: "x", Terms: &driver.Terms{}}}
 	if _, _, refused, err := a.create(&call{ctx: t.Context()}); !refused || err != nil {
 		t.Errorf("refused: %t, %v; want true", refused, err)
 	}

@@ -15,12 +15,12 @@ import (
 // call is one call of the contract while it makes its requests. One whose context
 // has ended finishes the request under way and makes no further one.
 type call struct {
-	ctx  context.Context
-	pkg  string // whose errors it returns
-	conn *zk.Conn
-	link *link           // nil for calls that belong to no session
-	done <-chan struct{} // closed with the store
-	op   string
+	ctx     context.Context
+	pkg     string // whose errors it returns
+	conn    *zk.Conn
+	session *session        // nil for calls that belong to no session
+	done    <-chan struct{} // closed with the store
+	op      string
 	// again is set if the call may be made again when a connection was lost under it:
 	// making it twice does what making it once does, and answers the same.
 	again bool
@@ -70,7 +70,7 @@ func (c *call) over() error {
 		}
 		return c.errorf("%w", err)
 	}
-	if c.link != nil && c.link.ended() {
+	if c.session != nil && c.session.ended() {
 		return c.gone()
 	}
 	select {
@@ -82,14 +82,14 @@ func (c *call) over() error {
 }
 
 func (c *call) gone() error {
-	return c.errorf("session %s: %w", c.link.id, driver.ErrGone)
+	return c.errorf("session %s: %w", c.session.id, driver.ErrGone)
 }
 
 // failed returns what an error of the client library means. Those that the caller
 // expects, such as a node that is not there, do not come here.
 func (c *call) failed(err error) error {
-	if c.link != nil && (c.link.ended() || errors.Is(err, zk.ErrSessionExpired)) {
-		c.link.end()
+	if c.session != nil && (c.session.ended() || errors.Is(err, zk.ErrSessionExpired)) {
+		c.session.end()
 		return c.gone()
 	}
 	meaning := driver.ErrUnknown
@@ -179,8 +179,8 @@ func (c *call) multi(ops ...any) (answers []zk.MultiResponse, at int, refusal er
 // later, in the ensemble as here; what the core may trust does not change, see pulse.
 func (c *call) did() {
 	c.wrote = true
-	if c.link != nil {
-		c.link.kept()
+	if c.session != nil {
+		c.session.kept()
 	}
 }
 
@@ -227,9 +227,9 @@ func (c *call) unlessThere(path string, err error) error {
 
 // makeLock creates the node of a lock, and what is above it. It is a container: the
 // ensemble removes it some time after its last claim has gone.
-func (o own) makeLock(c *call, s *Store, name string) error {
-	bucket := o.bucket(bucketOf(name))
-	return c.makeNode(s, o.lock(name), true, func() error { return c.makeAbove(s, bucket) })
+func (n nativeLayout) makeLock(c *call, s *Store, name string) error {
+	bucket := n.bucket(bucketOf(name))
+	return c.makeNode(s, n.lock(name), true, func() error { return c.makeAbove(s, bucket) })
 }
 
 // makeLock creates the node of a lock as Curator does: every node that is missing is a container.

@@ -44,7 +44,7 @@ func TestJudge(t *testing.T) {
 		"old":            {func(all []report) { all[0].change("3.8.0", "3.4.14") }, "danger version, note version"},
 		"other version":  {func(all []report) { all[0].change("3.8.0", "3.9.2") }, "note version"},
 		"unknown to us":  {func(all []report) { all[0].change("Zookeeper version: 3.8.0-", "Zookeeper version: next") }, "note version"},
-		"apart":          {func(all []report) { all[0].change("follower", "standalone") }, "danger apart"},
+		"apart":          {func(all []report) { all[0].change("follower", "standalone") }, "danger separate-servers"},
 		"slow ticks":     {func(all []report) { all[0].change("tickTime=2000", "tickTime=3000") }, "danger tick-time"},
 		"quick ticks":    {func(all []report) { all[0].change("tickTime=2000", "tickTime=1000") }, ""},
 		"short sessions": {func(all []report) { all[0].change("maxSessionTimeout=40000", "maxSessionTimeout=30000") }, "warning session-timeout"},
@@ -79,7 +79,7 @@ func TestJudgeMembers(t *testing.T) {
 		known, standalone, voters int
 		want                      string
 	}{
-		{1, 1, 0, "note standalone"}, {1, 0, 3, "note member"}, {4, 0, 4, "note member"}, {3, 0, 3, ""}, {3, 0, 0, ""}, {3, 3, 0, "danger apart"},
+		{1, 1, 0, "note standalone"}, {1, 0, 3, "note member"}, {4, 0, 4, "note member"}, {3, 0, 3, ""}, {3, 0, 0, ""}, {3, 3, 0, "danger separate-servers"},
 	} {
 		var found findings
 		judgeMembers(&found, tt.known, tt.standalone, tt.voters)
@@ -120,7 +120,7 @@ func TestCheck(t *testing.T) {
 	want("one", check(opts, one.Addrs()...), "note standalone")
 	want("too long", check(&Options{TickTime: servers.TickTime, MaxTTL: time.Minute}, addrs...), "warning session-timeout, warning session-timeout, warning session-timeout")
 	want("ticks", check(&Options{TickTime: servers.TickTime / 2, MinTTL: time.Second}, one.Addrs()...), "danger tick-time, note standalone")
-	want("strangers", check(opts, addrs[0], one.Addrs()[0]), "danger apart")
+	want("strangers", check(opts, addrs[0], one.Addrs()[0]), "danger separate-servers")
 	three.Servers[0].Kill()
 	want("one is down", check(opts, addrs...), "warning unreachable")
 	if got := check(opts, addrs[0]); !strings.HasPrefix(got, "zkstore: check: ") || !strings.Contains(got, driver.ErrUnavailable.Error()) {

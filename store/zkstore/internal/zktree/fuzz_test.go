@@ -26,7 +26,7 @@ func FuzzNodes(f *testing.F) {
 			l.blocker(i)
 		}
 		for _, n := range append(claims, extra...) {
-			again, ok := parse(placed(own{}, n))
+			again, ok := parse(placed(nativeLayout{}, n))
 			again.name = n.name
 			if !ok || again != n {
 				t.Errorf("%+v became %+v, %t", n, again, ok)

@@ -20,7 +20,7 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 	if err := s.layout.refuses(name); err != nil {
 		return driver.Status{}, s.errorf("inspect: %w", err)
 	}
-	c, err := s.aside(ctx, "inspect")
+	c, err := s.sessionlessCall(ctx, "inspect")
 	if err != nil {
 		return driver.Status{}, err
 	}
@@ -66,7 +66,7 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	if !s.Caps().Listing {
 		return driver.Page{}, s.errorf("list: %w: the names of locks cannot be found from their paths", driver.ErrUnsupported)
 	}
-	c, err := s.aside(ctx, "list")
+	c, err := s.sessionlessCall(ctx, "list")
 	if err != nil {
 		return driver.Page{}, err
 	}
@@ -81,10 +81,10 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 
 // list goes through the buckets one after the other; the cursor is the bucket and the last name
 // shown.
-func (o own) list(c *call, s *Store, q driver.ListQuery) (driver.Page, error) {
+func (n nativeLayout) list(c *call, s *Store, q driver.ListQuery) (driver.Page, error) {
 	var page driver.Page
 	from, after, _ := strings.Cut(q.Cursor, " ")
-	buckets, _, err := c.children(o.locks())
+	buckets, _, err := c.children(n.locks())
 	if err != nil {
 		return page, err
 	}
@@ -142,7 +142,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 	if err := s.layout.refuses(name); err != nil {
 		return 0, s.errorf("break: %w", err)
 	}
-	c, err := s.aside(ctx, "break")
+	c, err := s.sessionlessCall(ctx, "break")
 	if err != nil {
 		return 0, err
 	}
@@ -232,7 +232,7 @@ func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 	if !s.layout.alone() {
 		return s.errorf("set limit: %w: other programs count every child of a lock", driver.ErrUnsupported)
 	}
-	c, err := s.aside(ctx, "set limit")
+	c, err := s.sessionlessCall(ctx, "set limit")
 	if err != nil {
 		return err
 	}

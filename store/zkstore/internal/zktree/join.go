@@ -54,13 +54,13 @@ func (a *attempt) join(c *call, host node, old *node) (out driver.Outcome, done 
 		return out, false, nil
 	}
 	// Made, or made before.
-	a.note(a.claim.Seq, entry{node: n, token: token, granted: true})
+	a.note(a.claim.Seq, knownClaim{node: n, token: token, granted: true})
 	return driver.Outcome{State: driver.Granted, Token: token}, true, nil
 }
 
 // downgrade replaces the claim's node by a shared one in its place, with its token.
 // Waiters notice that a node goes.
-func (a *attempt) downgrade(c *call, e *entry) error {
+func (a *attempt) downgrade(c *call, e *knownClaim) error {
 	parent := a.store.layout.lock(a.claim.Name)
 	n := a.me
 	n.place, n.token = e.node.place, e.token

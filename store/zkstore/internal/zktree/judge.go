@@ -61,7 +61,7 @@ func (s *Store) judge(reports []report) []driver.Finding {
 func judgeMembers(found *findings, known, standalone, voters int) {
 	switch {
 	case standalone > 0 && known > 1:
-		found.add(driver.Danger, "apart", "", "give each of them the list of all servers (server.1=...), or name one server in the URL",
+		found.add(driver.Danger, "separate-servers", "", "give each of them the list of all servers (server.1=...), or name one server in the URL",
 			"%d of %d servers run standalone and do not know the others: processes that connect to different ones hold the same lock", standalone, known)
 	case standalone == 1:
 		found.add(driver.Note, "standalone", "", "run three servers", "there is one server: while it is down no lock can be acquired, and its disk is the only copy of what it acknowledged")

@@ -38,32 +38,32 @@ type Layout interface {
 	list(c *call, s *Store, q driver.ListQuery) (driver.Page, error)
 }
 
-// own is the layout of zkstore.
-type own struct{ paths }
+// nativeLayout is the layout of zkstore.
+type nativeLayout struct{ paths }
 
-func (own) caps() driver.Caps {
+func (nativeLayout) caps() driver.Caps {
 	return driver.Caps{
 		Fencing: driver.Strict, Shared: true, Reentry: true, Listing: true,
 		Assumes: "Tokens keep increasing as long as the ensemble keeps its data. An ensemble that was rebuilt, or restored from a backup, starts with lower tokens.",
 	}
 }
 
-func (own) alone() bool { return true }
+func (nativeLayout) alone() bool { return true }
 
-func (own) refuses(string) error { return nil }
+func (nativeLayout) refuses(string) error { return nil }
 
-func (own) unfit(*driver.Terms) error { return nil }
+func (nativeLayout) unfit(*driver.Terms) error { return nil }
 
-func (o own) above() []string { return []string{o.locks()} }
+func (n nativeLayout) above() []string { return []string{n.locks()} }
 
-func (own) prefix(n node) string { return n.prefix() }
+func (nativeLayout) prefix(n node) string { return n.prefix() }
 
-func (own) arrange(children []string) (claims, extra []node, strange error) {
+func (nativeLayout) arrange(children []string) (claims, extra []node, strange error) {
 	claims, extra = arrange(children, parse)
 	return claims, extra, nil
 }
 
-func (own) revokes() bool { return false }
+func (nativeLayout) revokes() bool { return false }
 
 // placed is the name of a claim's node with its place, for a node that joins or replaces another.
 func placed(l Layout, n node) string { return fmt.Sprintf("%s%010d", l.prefix(n), n.place) }

@@ -11,70 +11,70 @@ import (
 
 // outcomeUnknown notes that the downgrade of a claim is about to be sent. Until its outcome is known either of
 // two nodes may be the claim's, and neither is watched.
-func (l *link) outcomeUnknown(cl *driver.Claim) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.owned.unsure == nil {
-		l.owned.unsure = map[uint64]string{}
+func (ss *session) outcomeUnknown(cl *driver.Claim) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.watched.unsure == nil {
+		ss.watched.unsure = map[uint64]string{}
 	}
-	l.owned.unsure[cl.Seq] = cl.Name
+	ss.watched.unsure[cl.Seq] = cl.Name
 }
 
 // outcomeKnown notes the node that a claim has after a downgrade.
-func (l *link) outcomeKnown(seq uint64, n node) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.owned.unsure, seq)
-	if e, ok := l.claims[seq]; ok {
+func (ss *session) outcomeKnown(seq uint64, n node) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.watched.unsure, seq)
+	if e, ok := ss.claims[seq]; ok {
 		e.node = n
-		l.claims[seq] = e
+		ss.claims[seq] = e
 	}
 }
 
 // findOutcomes finds out the outcomes of downgrades that are not known: the reply was lost, and the context of
 // the caller has ended.
-func (l *link) findOutcomes(c *call) error {
-	if len(l.unknownOutcomes()) == 0 {
+func (ss *session) findOutcomes(c *call) error {
+	if len(ss.unknownOutcomes()) == 0 {
 		return nil
 	}
-	l.downgrades.Lock()
-	defer l.downgrades.Unlock()
-	for seq, name := range l.unknownOutcomes() {
-		if err := l.findOutcome(c, &driver.Claim{Seq: seq, Name: name}); err != nil {
+	ss.downgrades.Lock()
+	defer ss.downgrades.Unlock()
+	for seq, name := range ss.unknownOutcomes() {
+		if err := ss.findOutcome(c, &driver.Claim{Seq: seq, Name: name}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *link) unknownOutcomes() map[uint64]string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.owned.unsure)
+func (ss *session) unknownOutcomes() map[uint64]string {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return maps.Clone(ss.watched.unsure)
 }
 
 // findOutcome watches the node that a claim has. A claim that has none was deleted by another program.
-func (l *link) findOutcome(c *call, cl *driver.Claim) error {
-	if err := c.catchUp(l.store); err != nil {
+func (ss *session) findOutcome(c *call, cl *driver.Claim) error {
+	if err := c.catchUp(ss.store); err != nil {
 		return err
 	}
-	ln, err := l.readLock(c, cl.Name)
+	ln, err := ss.readLock(c, cl.Name)
 	if err != nil {
 		return err
 	}
-	n, there := find(slices.Concat(ln.granted, ln.waiting), l.id, cl.Seq)
-	if _, noted := l.entry(cl.Seq); there && noted { // otherwise it was withdrawn since
-		if there, err = l.tokenise(c, cl, &entry{node: n}); err != nil {
+	n, there := find(slices.Concat(ln.granted, ln.waiting), ss.id, cl.Seq)
+	if _, noted := ss.knownClaim(cl.Seq); there && noted { // otherwise it was withdrawn since
+		if there, err = ss.tokenise(c, cl, &knownClaim{node: n}); err != nil {
 			return err
 		}
 	}
 	if there {
-		l.outcomeKnown(cl.Seq, n)
+		ss.outcomeKnown(cl.Seq, n)
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.owned.unsure, cl.Seq)
-	l.takeLocked(cl.Seq)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	delete(ss.watched.unsure, cl.Seq)
+	ss.takeLocked(cl.Seq)
 	return nil
 }

@@ -43,7 +43,7 @@ func TestNodesComeBack(t *testing.T) {
 		{session: id, seq: math.MaxUint64, mode: driver.Shared, weight: math.MaxInt64, limit: math.MaxInt64, place: math.MaxInt32},
 		{session: id, seq: 7, weight: 1, reentry: digest("me"), token: 1 << 60, place: math.MinInt32},
 	} {
-		n.name = placed(own{}, n)
+		n.name = placed(nativeLayout{}, n)
 		if back, ok := parse(n.name); !ok || back != n {
 			t.Errorf("%+v came back as %+v", n, back)
 		}
@@ -61,7 +61,7 @@ func TestOrderSurvivesTheOverflow(t *testing.T) {
 	first := int32(math.MaxInt32 - 2)
 	for i := range int32(6) {
 		n := node{session: fmt.Sprintf("%032d", i), seq: 1, weight: 1, place: first + i}
-		names = append(names, placed(own{}, n))
+		names = append(names, placed(nativeLayout{}, n))
 	}
 	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	claims, _ := arrange(names, parse)
@@ -77,7 +77,7 @@ func TestFirstNodeOfAClaimCounts(t *testing.T) {
 	var names []string
 	for _, place := range []int32{9, 4, 6} {
 		a.place = place
-		names = append(names, placed(own{}, a))
+		names = append(names, placed(nativeLayout{}, a))
 	}
 	claims, extra := arrange(append(names, pinName), parse)
 	if len(claims) != 1 || claims[0].place != 4 || len(extra) != 2 {
@@ -164,13 +164,13 @@ func TestWireFollowsTheStream(t *testing.T) {
 	}
 	stream := slices.Concat(packet(0, 4000, 1, 2, 4, 5, 6, 7, 8), packet(-2, 0, 0, 0), packet(1, 0, 0, 0, 42), packet(2, 0, 0, 0))
 	for size := 1; size < len(stream); size++ {
-		w := newWire(false, 6*time.Second)
-		w.closing.Store(2)
-		conn := w.wrap(&piecewise{from: bytes.NewReader(stream), size: size})
+		sn := newSniffer(false, 6*time.Second)
+		sn.closing.Store(2)
+		conn := sn.wrap(&piecewise{from: bytes.NewReader(stream), size: size})
 		buf := make([]byte, size)
 		for read := 0; read < len(stream); {
 			select {
-			case <-w.closed:
+			case <-sn.closed:
 				t.Fatalf("pieces of %d: closed after %d bytes of %d", size, read, len(stream))
 			default:
 			}
@@ -179,11 +179,11 @@ func TestWireFollowsTheStream(t *testing.T) {
 			read += n
 		}
 		select {
-		case <-w.closed:
+		case <-sn.closed:
 		default:
 			t.Errorf("pieces of %d: the answer to the request to close was not seen", size)
 		}
-		if got := w.agreed().Milliseconds(); got != 4000 {
+		if got := sn.agreed().Milliseconds(); got != 4000 {
 			t.Errorf("pieces of %d: the timeout is %d ms, want 4000", size, got)
 		}
 	}
@@ -210,10 +210,10 @@ func TestWireSwallowsPings(t *testing.T) {
 	}
 	for _, pings := range []bool{false, true} {
 		client, server := net.Pipe()
-		w := newWire(pings, 6*time.Second)
+		sn := newSniffer(pings, 6*time.Second)
 		go func() {
 			defer client.Close()
-			conn := w.wrap(client)
+			conn := sn.wrap(client)
 			conn.Write(packet(0, opPing)) // the greeting, whatever it looks like
 			io.ReadFull(conn, make([]byte, 12))
 			for _, p := range [][]byte{packet(-2, opPing), packet(1, 3), packet(-2, opPing), packet(9, opClose)} {
@@ -232,8 +232,8 @@ func TestWireSwallowsPings(t *testing.T) {
 		if len(got) != want*12 {
 			t.Errorf("pings %v: %d bytes went through, want %d requests", pings, len(got), want)
 		}
-		if w.closing.Load() != 9 {
-			t.Errorf("the request to close has number %d, want 9", w.closing.Load())
+		if sn.closing.Load() != 9 {
+			t.Errorf("the request to close has number %d, want 9", sn.closing.Load())
 		}
 	}
 }
@@ -241,9 +241,9 @@ func TestWireSwallowsPings(t *testing.T) {
 // TestWireWaitsForAnswers: an idle connection rests, one that owes an answer does not.
 func TestWireWaitsForAnswers(t *testing.T) {
 	seen := &deadlines{}
-	w := newWire(false, 6*time.Second)
-	w.timeout.Store(3000)
-	conn := &wiredConn{Conn: seen, w: w, sent: true}
+	sn := newSniffer(false, 6*time.Second)
+	sn.timeout.Store(3000)
+	conn := &sniffedConn{Conn: seen, sniffer: sn, sent: true}
 	conn.SetReadDeadline(time.Now().Add(time.Hour))
 	if left := time.Until(seen.last); left <= 0 || left > 2*time.Second {
 		t.Errorf("a greeting may take %v, want a third of the timeout", left)

@@ -47,13 +47,13 @@ type Store struct {
 	paths   paths
 	acl     []zk.ACL
 
-	mu     sync.Mutex
-	closed bool
-	done   chan struct{} // closed with it
-	links  map[string]*link
-	// apart is the connection of the calls that belong to no session. It is made
+	mu       sync.Mutex
+	closed   bool
+	done     chan struct{} // closed with it
+	sessions map[string]*session
+	// sessionless is the connection of the calls that belong to no session. It is made
 	// when it is first needed.
-	apart *apart
+	sessionless *sessionless
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -64,7 +64,7 @@ var goodRoot = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 // and not a client, because a session of the store is a session of ZooKeeper: the store
 // connects once for each of its sessions.
 func New(servers []string, opts Options) (*Store, error) {
-	s := &Store{servers: servers, opts: opts, done: make(chan struct{}), links: map[string]*link{}}
+	s := &Store{servers: servers, opts: opts, done: make(chan struct{}), sessions: map[string]*session{}}
 	o := &s.opts
 	o.Package = cmp.Or(o.Package, "zkstore")
 	o.Root = cmp.Or(o.Root, DefaultRoot)
@@ -94,7 +94,7 @@ func New(servers []string, opts Options) (*Store, error) {
 	s.paths, s.acl = paths{o.Root}, zk.WorldACL(zk.PermAll)
 	s.layout = o.Layout
 	if s.layout == nil {
-		s.layout = own{s.paths}
+		s.layout = nativeLayout{s.paths}
 	}
 	if o.Auth != "" {
 		s.acl = zk.AuthACL(zk.PermAll)
@@ -141,44 +141,44 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err := ctx.Err(); err != nil {
 		return nil, driver.Renewal{}, s.errorf("open: %w", err)
 	}
-	l, err := s.link(req.ID.String(), req.TTL)
+	ss, err := s.session(req.ID.String(), req.TTL)
 	if err != nil {
 		return nil, driver.Renewal{}, err
 	}
-	l.notices.Report(req.Wanted)
-	renewal, err := run(l.again(ctx, "open"), l.begin)
+	ss.notices.Report(req.Wanted)
+	renewal, err := run(ss.again(ctx, "open"), ss.begin)
 	if err != nil {
 		if errors.Is(err, driver.ErrGone) { // while it was being opened: once more is worth it
 			err = s.errorf("open: %w: the session ended at once", driver.ErrUnavailable)
 		}
 		return nil, driver.Renewal{}, err
 	}
-	return l, renewal, nil
+	return ss, renewal, nil
 }
 
-// link returns the link of a session, and connects it if the session is new.
-func (s *Store) link(id string, ttl time.Duration) (*link, error) {
+// session returns a session, and connects it if it is new.
+func (s *Store) session(id string, ttl time.Duration) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, s.errorf("open: the store is closed: %w", driver.ErrUnavailable)
 	}
-	if l := s.links[id]; l != nil {
-		return l, nil
+	if ss := s.sessions[id]; ss != nil {
+		return ss, nil
 	}
-	l, err := s.dial(id, ttl)
+	ss, err := s.dial(id, ttl)
 	if err == nil {
-		s.links[id] = l
+		s.sessions[id] = ss
 	}
-	return l, err
+	return ss, err
 }
 
-// drop drops a link that has ended.
-func (s *Store) drop(l *link) {
+// drop drops a session that has ended.
+func (s *Store) drop(ss *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.links[l.id] == l {
-		delete(s.links, l.id)
+	if s.sessions[ss.id] == ss {
+		delete(s.sessions, ss.id)
 	}
 }
 
@@ -189,15 +189,15 @@ func (s *Store) Close() error {
 		s.closed = true
 		close(s.done)
 	}
-	var links []*link
-	for _, l := range s.links {
-		links = append(links, l)
+	var links []*session
+	for _, ss := range s.sessions {
+		links = append(links, ss)
 	}
-	a := s.apart
-	s.apart = nil
+	a := s.sessionless
+	s.sessionless = nil
 	s.mu.Unlock()
-	for _, l := range links {
-		l.end()
+	for _, ss := range links {
+		ss.end()
 	}
 	if a != nil {
 		a.conn.Close()
@@ -205,29 +205,29 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// apart is a connection for calls that belong to no session.
-type apart struct {
-	conn  *zk.Conn
-	wire  *wire
-	begun sync.Once
-	has   chan struct{}
-	mu    sync.Mutex
-	known bool // it knows who we are
+// sessionless is a connection for calls that belong to no session.
+type sessionless struct {
+	conn    *zk.Conn
+	sniffer *sniffer
+	begun   sync.Once
+	has     chan struct{}
+	mu      sync.Mutex
+	known   bool // it knows who we are
 }
 
-// aside returns a call that belongs to no session, once there is a connection.
-func (s *Store) aside(ctx context.Context, op string) (*call, error) {
+// sessionlessCall returns a call that belongs to no session, once there is a connection.
+func (s *Store) sessionlessCall(ctx context.Context, op string) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, s.errorf("%s: %w", op, err)
 	}
-	a, err := s.join()
+	a, err := s.connectSessionless()
 	if err != nil {
 		return nil, s.errorf("%s: %w: %w", op, driver.ErrUnavailable, err)
 	}
 	select {
 	case <-a.has:
 	case <-ctx.Done():
-		return nil, s.errorf("%s: %w: %w", op, driver.ErrUnavailable, a.wire.why(ctx.Err()))
+		return nil, s.errorf("%s: %w: %w", op, driver.ErrUnavailable, a.sniffer.why(ctx.Err()))
 	}
 	c := &call{ctx: ctx, pkg: s.opts.Package, conn: a.conn, done: s.done, op: op}
 	if s.opts.Auth != "" {
@@ -237,7 +237,7 @@ func (s *Store) aside(ctx context.Context, op string) (*call, error) {
 }
 
 // authenticate logs in, once; the library repeats it when it connects again.
-func (a *apart) authenticate(c *call, auth string) error {
+func (a *sessionless) authenticate(c *call, auth string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.known {
@@ -250,23 +250,23 @@ func (a *apart) authenticate(c *call, auth string) error {
 	return nil
 }
 
-func (s *Store) join() (*apart, error) {
+func (s *Store) connectSessionless() (*sessionless, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return nil, errors.New("the store is closed")
-	case s.apart != nil:
-		return s.apart, nil
+	case s.sessionless != nil:
+		return s.sessionless, nil
 	}
 	timeout := 10 * s.opts.TickTime
-	a := &apart{has: make(chan struct{}), wire: newWire(true, timeout)}
+	a := &sessionless{has: make(chan struct{}), sniffer: newSniffer(true, timeout)}
 	event := func(ev zk.Event) {
 		if ev.Type == zk.EventSession && ev.State == zk.StateHasSession {
 			a.begun.Do(func() { close(a.has) })
 		}
 	}
-	conn, events, err := s.connect(a.wire, timeout, event)
+	conn, events, err := s.connect(a.sniffer, timeout, event)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (s *Store) join() (*apart, error) {
 		for range events {
 		}
 	}()
-	a.conn, s.apart = conn, a
+	a.conn, s.sessionless = conn, a
 	return a, nil
 }
 

@@ -21,7 +21,7 @@ func Open(ctx context.Context, servers []string, opts Options) (*Store, error) {
 	var c *call
 	err = storekit.Reach(ctx, s.opts.Package, servers, s.opts.Dial)
 	if err == nil {
-		c, err = s.aside(ctx, "open "+strings.Join(servers, ","))
+		c, err = s.sessionlessCall(ctx, "open "+strings.Join(servers, ","))
 	}
 	if err == nil {
 		_, err = run(c, func(c *call) (struct{}, error) { return struct{}{}, c.catchUp(s) })

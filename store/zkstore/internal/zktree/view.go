@@ -44,13 +44,13 @@ func (c *call) readLock(s *Store, name string) (ln lockState, extra []node, stat
 	return ln, extra, stat, nil
 }
 
-func (l *link) readLock(c *call, name string) (lockState, error) {
-	ln, _, _, err := c.readLock(l.store, name)
+func (ss *session) readLock(c *call, name string) (lockState, error) {
+	ln, _, _, err := c.readLock(ss.store, name)
 	return ln, err
 }
 
-func (l *link) readAllClaims(c *call, name string) (lockState, []node, error) {
-	ln, extra, _, err := c.readLock(l.store, name)
+func (ss *session) readAllClaims(c *call, name string) (lockState, []node, error) {
+	ln, extra, _, err := c.readLock(ss.store, name)
 	return ln, extra, err
 }
 

@@ -4,43 +4,70 @@ package zktree
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/fencelock/fencelock/driver"
+	"github.com/go-zookeeper/zk"
 )
 
 // changed signals by either channel that it is worth reading again. A nil channel never
 // does.
 type changed struct{ a, b <-chan zk.Event }
 
+// Await implements driver.Session.
+func (ss *session) Await(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
+	out, err := run(ss.again(ctx, "await"), func(c *call) (driver.Outcome, error) {
+		wait, err := ss.resume(c, cl)
+		for {
+			var out driver.Outcome
+			if wait == nil && err == nil {
+				out, wait, err = ss.waitFor(c, cl)
+			}
+			if wait == nil || err != nil {
+				return out, err
+			}
+			select {
+			case <-wait.a:
+			case <-wait.b:
+			case <-ss.over:
+				return driver.Outcome{}, c.gone()
+			case <-ctx.Done():
+				return driver.Outcome{}, c.over()
+			}
+			wait = nil
+		}
+	})
+	ss.watchGrant(cl, err == nil && out.State == driver.Granted)
+	return out, err
+}
+
 // resume goes on where the last read of the queue ended: if what blocked the claim is
 // still there, it is not granted. It returns nil if the queue must be read, and the server
 // then shows as much as this process knows of.
-func (l *link) resume(c *call, cl *driver.Claim) (*changed, error) {
-	if e, ok := l.entry(cl.Seq); ok && e.blocker != "" && !e.granted {
+func (ss *session) resume(c *call, cl *driver.Claim) (*changed, error) {
+	if e, ok := ss.knownClaim(cl.Seq); ok && e.blocker != "" && !e.granted {
 		// Without the blocker the queue is read. The server has shown that it is gone, so what
 		// it shows next is not older.
-		return l.watchNode(c, l.store.layout.lock(cl.Name)+"/"+e.blocker)
+		return ss.watchNode(c, ss.store.layout.lock(cl.Name)+"/"+e.blocker)
 	}
-	return nil, c.catchUp(l.store)
+	return nil, c.catchUp(ss.store)
 }
 
 // waitFor reads whether the claim is granted. If not, it returns what signals when it
 // is worth reading again.
-func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *changed, err error) {
-	path := l.store.layout.lock(cl.Name)
+func (ss *session) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *changed, err error) {
+	path := ss.store.layout.lock(cl.Name)
 	for {
-		ln, err := l.readLock(c, cl.Name)
+		ln, err := ss.readLock(c, cl.Name)
 		if err := cmp.Or(err, ln.strange); err != nil {
 			return out, nil, err
 		}
-		if n, ok := ln.holds(l.id, cl.Seq); ok {
-			return l.turn(c, cl, n)
+		if n, ok := ln.holds(ss.id, cl.Seq); ok {
+			return ss.turn(c, cl, n)
 		}
-		place := ln.waits(l.id, cl.Seq)
+		place := ln.waits(ss.id, cl.Seq)
 		if place < 0 { // busy, or gone: another attempt finds out
 			return driver.Outcome{State: driver.Absent}, nil, nil
 		}
@@ -48,10 +75,10 @@ func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *cha
 			return driver.Outcome{State: driver.Absent}, nil, nil
 		}
 		if n, ok := ln.blocker(place); ok {
-			l.blocked(cl.Seq, n.name)
-			wait, err = l.watchNode(c, path+"/"+n.name)
+			ss.blocked(cl.Seq, n.name)
+			wait, err = ss.watchNode(c, path+"/"+n.name)
 		} else {
-			wait, err = l.watchQueue(c, path, path+"/"+pinName)
+			wait, err = ss.watchQueue(c, path, path+"/"+pinName)
 		}
 		if wait != nil || err != nil {
 			return out, wait, err
@@ -60,24 +87,24 @@ func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *cha
 }
 
 // blocked notes what a claim waits for.
-func (l *link) blocked(seq uint64, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e, ok := l.claims[seq]; ok {
+func (ss *session) blocked(seq uint64, name string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if e, ok := ss.claims[seq]; ok {
 		e.blocker = name
-		l.claims[seq] = e
+		ss.claims[seq] = e
 	}
 }
 
 // turn answers for a claim whose turn has come.
-func (l *link) turn(c *call, cl *driver.Claim, n node) (driver.Outcome, *changed, error) {
-	e, _ := l.entry(cl.Seq)
+func (ss *session) turn(c *call, cl *driver.Claim, n node) (driver.Outcome, *changed, error) {
+	e, _ := ss.knownClaim(cl.Seq)
 	e.node = n
-	there, err := l.tokenise(c, cl, &e)
+	there, err := ss.tokenise(c, cl, &e)
 	if err != nil || !there {
 		return driver.Outcome{State: driver.Absent}, nil, err
 	}
-	if !l.noteGrant(cl, e) {
+	if !ss.noteGrant(cl, e) {
 		return driver.Outcome{State: driver.Absent}, nil, nil
 	}
 	return driver.Outcome{State: driver.Granted, Token: e.token}, nil, nil
@@ -89,8 +116,8 @@ func (l *link) turn(c *call, cl *driver.Claim, n node) (driver.Outcome, *changed
 // closed then, so it notifies all of them.
 
 // watchNode signals when a node goes. It returns nil if it has gone.
-func (l *link) watchNode(c *call, path string) (*changed, error) {
-	ch, _, err := l.watch(c, "n"+path, func() (<-chan zk.Event, error) {
+func (ss *session) watchNode(c *call, path string) (*changed, error) {
+	ch, _, err := ss.watch(c, "n"+path, func() (<-chan zk.Event, error) {
 		_, _, ch, err := c.conn.GetW(path) // ExistsW would watch for a node that never comes back
 		return ch, err
 	})
@@ -102,8 +129,8 @@ func (l *link) watchNode(c *call, path string) (*changed, error) {
 
 // getAndWatch reads a node, and sets the watch of watchNode unless there is one. A node that is
 // not there has a nil stat.
-func (l *link) getAndWatch(c *call, path string) (data []byte, stat *zk.Stat, err error) {
-	ch, fresh, err := l.watch(c, "n"+path, func() (ch <-chan zk.Event, err error) {
+func (ss *session) getAndWatch(c *call, path string) (data []byte, stat *zk.Stat, err error) {
+	ch, fresh, err := ss.watch(c, "n"+path, func() (ch <-chan zk.Event, err error) {
 		data, stat, ch, err = c.conn.GetW(path)
 		return ch, err
 	})
@@ -119,15 +146,15 @@ func (l *link) getAndWatch(c *call, path string) (data []byte, stat *zk.Stat, er
 // watchQueue signals when any claim comes or goes, or a child changes, such as the stored limit.
 // It is for the claims that more than one node's end can help. It returns nil if a watch is new:
 // it was set after the read, so another read is due.
-func (l *link) watchQueue(c *call, path, child string) (*changed, error) {
-	claims, fresh1, err := l.watch(c, "c"+path, func() (<-chan zk.Event, error) {
+func (ss *session) watchQueue(c *call, path, child string) (*changed, error) {
+	claims, fresh1, err := ss.watch(c, "c"+path, func() (<-chan zk.Event, error) {
 		_, _, ch, err := c.conn.ChildrenW(path)
 		return ch, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	data, fresh2, err := l.watch(c, "d"+child, func() (<-chan zk.Event, error) {
+	data, fresh2, err := ss.watch(c, "d"+child, func() (<-chan zk.Event, error) {
 		_, _, ch, err := c.conn.GetW(child)
 		return ch, err
 	})
@@ -139,10 +166,10 @@ func (l *link) watchQueue(c *call, path, child string) (*changed, error) {
 
 // watch returns the watch there is, or sets one. It returns no channel if there is
 // nothing to watch.
-func (l *link) watch(c *call, key string, set func() (<-chan zk.Event, error)) (ch <-chan zk.Event, fresh bool, err error) {
-	l.mu.Lock()
-	ch = l.watches[key]
-	l.mu.Unlock()
+func (ss *session) watch(c *call, key string, set func() (<-chan zk.Event, error)) (ch <-chan zk.Event, fresh bool, err error) {
+	ss.mu.Lock()
+	ch = ss.watches[key]
+	ss.mu.Unlock()
 	if ch != nil && !notified(ch) {
 		return ch, false, nil
 	}
@@ -156,16 +183,16 @@ func (l *link) watch(c *call, key string, set func() (<-chan zk.Event, error)) (
 	case err != nil:
 		return nil, false, c.failed(err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watches[key] = ch
-	if len(l.watches) > l.crowded {
-		for key, ch := range l.watches {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.watches[key] = ch
+	if len(ss.watches) > ss.crowded {
+		for key, ch := range ss.watches {
 			if notified(ch) {
-				delete(l.watches, key)
+				delete(ss.watches, key)
 			}
 		}
-		l.crowded = 2*len(l.watches) + fewWatches
+		ss.crowded = 2*len(ss.watches) + fewWatches
 	}
 	return ch, true, nil
 }
@@ -206,4 +233,52 @@ func (l *lockState) blocker(place int) (node, bool) {
 		}
 	}
 	return node{}, false
+}
+
+// watchGrant begins to watch the queue behind a claim, if that is granted and has Watch.
+func (ss *session) watchGrant(cl *driver.Claim, granted bool) {
+	if granted && cl.Watch {
+		ss.notices.Start(context.Background(), cl, func(ctx context.Context, seq uint64, name string) (bool, error) {
+			return run(ss.again(ctx, "notify"), func(c *call) (bool, error) { return ss.queuedBehind(c, seq, name) })
+		})
+	}
+}
+
+// queuedBehind returns true when a claim waits for the lock, or another program has asked for its
+// release, and false without an error if the grant is not there. A try that is not granted is not
+// queued, or only for a moment.
+func (ss *session) queuedBehind(c *call, seq uint64, name string) (bool, error) {
+	path := ss.store.layout.lock(name)
+	for {
+		ln, err := ss.readLock(c, name)
+		if err != nil {
+			return false, err
+		}
+		n, held := ln.holds(ss.id, seq)
+		if !held || len(ln.waiting) > 0 {
+			return held, nil
+		}
+		child := path + "/" + pinName
+		if !ss.store.layout.alone() {
+			child = path + "/" + n.name
+			if data, _, err := c.get(child); err != nil || string(data) == revocation {
+				return err == nil, err
+			}
+		}
+		wait, err := ss.watchQueue(c, path, child)
+		if err != nil {
+			return false, err
+		}
+		if wait == nil {
+			continue // the watch is newer than the read
+		}
+		select {
+		case <-wait.a:
+		case <-wait.b:
+		case <-ss.over:
+			return false, c.gone()
+		case <-c.ctx.Done():
+			return false, c.over()
+		}
+	}
 }

@@ -18,7 +18,7 @@ const (
 	noXid   = -1 << 31 // of no request
 )
 
-// wire is what the connections of one session send and receive. The client library
+// sniffer is what the connections of one session send and receive. The client library
 // keeps four things to itself that the contract needs:
 //
 //   - Its pings. It sends one each third of the timeout, whatever else it sends. The
@@ -35,7 +35,7 @@ const (
 //
 // Requests are written with one Write each; answers are read as they come, so of
 // those the length and the number are followed through the stream.
-type wire struct {
+type sniffer struct {
 	pings   bool          // let them through
 	ask     time.Duration // the timeout asked for
 	timeout atomic.Int64  // ms
@@ -48,32 +48,32 @@ type wire struct {
 }
 
 // failed notes why there is no connection.
-func (w *wire) failed(err error) { w.trouble.Store(&err) }
+func (sn *sniffer) failed(err error) { sn.trouble.Store(&err) }
 
 // why returns an error with what is known of why there is no connection.
-func (w *wire) why(err error) error {
-	if trouble := w.trouble.Load(); trouble != nil {
+func (sn *sniffer) why(err error) error {
+	if trouble := sn.trouble.Load(); trouble != nil {
 		return fmt.Errorf("%w: %w", err, *trouble)
 	}
 	return err
 }
 
-func newWire(pings bool, ask time.Duration) *wire {
-	w := &wire{pings: pings, ask: ask, closed: make(chan struct{})}
-	w.closing.Store(noXid)
-	return w
+func newSniffer(pings bool, ask time.Duration) *sniffer {
+	sn := &sniffer{pings: pings, ask: ask, closed: make(chan struct{})}
+	sn.closing.Store(noXid)
+	return sn
 }
 
 // agreed returns the timeout that the server agreed to.
-func (w *wire) agreed() time.Duration { return time.Duration(w.timeout.Load()) * time.Millisecond }
+func (sn *sniffer) agreed() time.Duration { return time.Duration(sn.timeout.Load()) * time.Millisecond }
 
 // wrap listens in on a connection.
-func (w *wire) wrap(conn net.Conn) net.Conn { return &wiredConn{Conn: conn, w: w} }
+func (sn *sniffer) wrap(conn net.Conn) net.Conn { return &sniffedConn{Conn: conn, sniffer: sn} }
 
-// wiredConn is one connection.
-type wiredConn struct {
+// sniffedConn is one connection.
+type sniffedConn struct {
 	net.Conn
-	w *wire
+	sniffer *sniffer
 	// Of the answer that is being read: how many of its bytes came, and the first
 	// of them, with the length.
 	came    int
@@ -86,10 +86,10 @@ type wiredConn struct {
 }
 
 // patience is until when an answer may come.
-func (c *wiredConn) patience() time.Time {
-	timeout := c.w.ask
+func (c *sniffedConn) patience() time.Time {
+	timeout := c.sniffer.ask
 	if c.greeted {
-		timeout = c.w.agreed()
+		timeout = c.sniffer.agreed()
 	}
 	return time.Now().Add(timeout / 4)
 }
@@ -97,19 +97,19 @@ func (c *wiredConn) patience() time.Time {
 // SetReadDeadline implements net.Conn and ignores the library's deadlines. The library
 // would wait more than six times the timeout for the greeting of a server that stands
 // still, whose kernel still accepts connections.
-func (c *wiredConn) SetReadDeadline(t time.Time) error {
+func (c *sniffedConn) SetReadDeadline(t time.Time) error {
 	switch {
 	case !c.greeted && !t.IsZero():
 		return c.Conn.SetReadDeadline(c.patience())
-	case !c.greeted || c.w.pings:
+	case !c.greeted || c.sniffer.pings:
 		return c.Conn.SetReadDeadline(t)
 	}
 	return nil
 }
 
 // owe notes that n more answers are due, or fewer.
-func (c *wiredConn) owe(n int) {
-	if c.w.pings {
+func (c *sniffedConn) owe(n int) {
+	if c.sniffer.pings {
 		return
 	}
 	c.mu.Lock()
@@ -125,14 +125,14 @@ func (c *wiredConn) owe(n int) {
 }
 
 // Write implements net.Conn.
-func (c *wiredConn) Write(p []byte) (int, error) {
+func (c *sniffedConn) Write(p []byte) (int, error) {
 	if c.sent && c.greeted && len(p) >= 12 {
 		xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
 		switch {
-		case op == opPing && !c.w.pings:
+		case op == opPing && !c.sniffer.pings:
 			return len(p), nil
 		case op == opClose:
-			c.w.closing.Store(xid)
+			c.sniffer.closing.Store(xid)
 		}
 		c.owe(1)
 	}
@@ -141,17 +141,17 @@ func (c *wiredConn) Write(p []byte) (int, error) {
 }
 
 // Read implements net.Conn.
-func (c *wiredConn) Read(p []byte) (int, error) {
+func (c *sniffedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.follow(p[:n])
 	if err != nil && !c.greeted {
-		c.w.failed(fmt.Errorf("no greeting from %s, use zks:// for a port with TLS and zk:// for one without: %w", c.RemoteAddr(), err))
+		c.sniffer.failed(fmt.Errorf("no greeting from %s, use zks:// for a port with TLS and zk:// for one without: %w", c.RemoteAddr(), err))
 	}
 	return n, err
 }
 
 // follow counts the bytes of answers.
-func (c *wiredConn) follow(p []byte) {
+func (c *sniffedConn) follow(p []byte) {
 	for len(p) > 0 {
 		left := 4 - c.came // of the length, then of the rest
 		if left <= 0 {
@@ -171,21 +171,21 @@ func (c *wiredConn) follow(p []byte) {
 }
 
 // size is the number of bytes after the length, once that is known.
-func (c *wiredConn) size() int { return int(binary.BigEndian.Uint32(c.head[:])) }
+func (c *sniffedConn) size() int { return int(binary.BigEndian.Uint32(c.head[:])) }
 
 // answer is called with the head of each whole answer.
-func (c *wiredConn) answer() {
+func (c *sniffedConn) answer() {
 	if !c.greeted {
 		c.greeted = true
-		c.w.trouble.Store(nil)
-		c.w.timeout.Store(int64(int32(binary.BigEndian.Uint32(c.head[8:]))))
+		c.sniffer.trouble.Store(nil)
+		c.sniffer.timeout.Store(int64(int32(binary.BigEndian.Uint32(c.head[8:]))))
 		return
 	}
 	xid := int32(binary.BigEndian.Uint32(c.head[4:]))
 	if xid >= 0 { // the others are events and answers to pings
 		c.owe(-1)
 	}
-	if xid == c.w.closing.Load() {
-		c.w.once.Do(func() { close(c.w.closed) })
+	if xid == c.sniffer.closing.Load() {
+		c.sniffer.once.Do(func() { close(c.sniffer.closed) })
 	}
 }

@@ -14,33 +14,33 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// linkOf returns a link without a connection.
-func linkOf(l Layout) *link {
-	return &link{store: &Store{layout: l}, id: someID, claims: map[uint64]entry{}}
+// sessionOf returns a session without a connection.
+func sessionOf(l Layout) *session {
+	return &session{store: &Store{layout: l}, id: someID, claims: map[uint64]knownClaim{}}
 }
 
 // TestGrantOfADeletedNodeIsNotNoted: another program deletes a node after it was read and before its
 // grant is noted. The claim is not granted: nothing would notify its holder.
 func TestGrantOfADeletedNodeIsNotNoted(t *testing.T) {
 	claim := &driver.Claim{Seq: 7, Name: "x"}
-	e := entry{node: node{name: "n"}, token: 512}
+	e := knownClaim{node: node{name: "n"}, token: 512}
 	for _, early := range []bool{false, true} {
-		l := linkOf(&Curator{})
-		l.adopt("/x/n", 7)
+		ss := sessionOf(&Curator{})
+		ss.adopt("/x/n", 7)
 		if early {
-			l.deleted("/x/n")
+			ss.deleted("/x/n")
 		}
-		if noted := l.noteGrant(claim, e); noted == early {
+		if noted := ss.noteGrant(claim, e); noted == early {
 			t.Errorf("deleted before %t: the grant was noted: %t", early, noted)
 		}
 		if !early {
-			l.deleted("/x/n")
+			ss.deleted("/x/n")
 		}
-		if broken := slices.Contains(l.owned.broken(&l.record), 7); broken == early {
+		if broken := slices.Contains(ss.watched.broken(&ss.record), 7); broken == early {
 			t.Errorf("deleted before %t: reported as broken: %t", early, broken)
 		}
 	}
-	if !linkOf(own{}).noteGrant(claim, e) {
+	if !sessionOf(nativeLayout{}).noteGrant(claim, e) {
 		t.Error("in a layout of its own the store has no watches, and a grant was not noted")
 	}
 }
@@ -49,19 +49,19 @@ func TestGrantOfADeletedNodeIsNotNoted(t *testing.T) {
 // The claim is broken, unless this process has withdrawn it.
 func TestMissingGrantIsReported(t *testing.T) {
 	for name, tt := range map[string]struct {
-		e    entry
+		e    knownClaim
 		r    record
 		want bool
 	}{
-		"granted":    {entry{granted: true}, record{}, true},
-		"queued":     {entry{}, record{}, false},
-		"leaving":    {entry{granted: true, leaving: 1}, record{}, false},
-		"tombstoned": {entry{granted: true}, record{Tombstoned: []uint64{7}}, false},
+		"granted":    {knownClaim{granted: true}, record{}, true},
+		"queued":     {knownClaim{}, record{}, false},
+		"leaving":    {knownClaim{granted: true, leaving: 1}, record{}, false},
+		"tombstoned": {knownClaim{granted: true}, record{Tombstoned: []uint64{7}}, false},
 	} {
-		l := linkOf(&Curator{})
-		l.claims[7], l.record = tt.e, tt.r
-		l.missing(7)
-		if got := slices.Contains(l.owned.broken(&l.record), 7); got != tt.want {
+		ss := sessionOf(&Curator{})
+		ss.claims[7], ss.record = tt.e, tt.r
+		ss.missing(7)
+		if got := slices.Contains(ss.watched.broken(&ss.record), 7); got != tt.want {
 			t.Errorf("%s: reported as broken: %t, want %t", name, got, tt.want)
 		}
 	}
@@ -70,8 +70,8 @@ func TestMissingGrantIsReported(t *testing.T) {
 // TestCreationWithoutAStatIsAnError: an answer that does not have the parent's numbers is an error, and
 // the process goes on.
 func TestCreationWithoutAStatIsAnError(t *testing.T) {
-	l := linkOf(own{})
-	a := &attempt{link: l, claim: &driver.Claim{Seq: 7, Name: "x"}}
+	ss := sessionOf(nativeLayout{})
+	a := &attempt{session: ss, claim: &driver.Claim{Seq: 7, Name: "x"}}
 	name := node{session: someID, seq: 7, weight: 1}.prefix() + "0000000000"
 	for _, stat := range []*zk.Stat{nil, {Mzxid: 5, NumChildren: 1}} {
 		e, _, err := a.created(&call{ctx: t.Context(), pkg: "zkstore", op: "attempt"}, name, stat)
@@ -84,19 +84,19 @@ func TestCreationWithoutAStatIsAnError(t *testing.T) {
 // TestRemovalThatWasNotSentDoesNotCount: the context of a withdrawal ends before the removal is sent. A
 // node that is missing later was deleted by another program, so the removal must not be noted.
 func TestRemovalThatWasNotSentDoesNotCount(t *testing.T) {
-	l := linkOf(&Curator{})
-	l.adopt("/x/n", 7)
-	l.claims[7] = entry{node: node{name: "n"}, granted: true}
+	ss := sessionOf(&Curator{})
+	ss.adopt("/x/n", 7)
+	ss.claims[7] = knownClaim{node: node{name: "n"}, granted: true}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, wrote := range []bool{false, true} {
-		c := &call{ctx: ctx, pkg: "zkstore", op: "withdraw", link: l, wrote: wrote}
-		if _, err := l.removeGranted(c, driver.Withdrawal{Seq: 7, Name: "x"}, l.claims[7]); !errors.Is(err, context.Canceled) {
+		c := &call{ctx: ctx, pkg: "zkstore", op: "withdraw", session: ss, wrote: wrote}
+		if _, err := ss.removeGranted(c, driver.Withdrawal{Seq: 7, Name: "x"}, ss.claims[7]); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}
-	l.deleted("/x/n")
-	if !slices.Contains(l.owned.broken(&l.record), 7) {
+	ss.deleted("/x/n")
+	if !slices.Contains(ss.watched.broken(&ss.record), 7) {
 		t.Error("a deletion after a withdrawal that sent nothing was not reported")
 	}
 }
