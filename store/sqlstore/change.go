@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // change reads a lock, lets decide change it, and writes it back. If another process has
@@ -82,15 +82,15 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 // processes read the row at the same moment otherwise.
 func afterLost(lost int) time.Duration { return rand.N(time.Millisecond << min(lost, 6)) }
 
-func clone(l *book.Lock) *book.Lock {
+func clone(l *lockrow.Lock) *lockrow.Lock {
 	c := *l
-	c.Grants = append([]book.Claim(nil), l.Grants...)
-	c.Queue = append([]book.Claim(nil), l.Queue...)
-	c.Marks = append([]book.Mark(nil), l.Marks...)
+	c.Grants = append([]lockrow.Claim(nil), l.Grants...)
+	c.Queue = append([]lockrow.Claim(nil), l.Queue...)
+	c.Marks = append([]lockrow.Mark(nil), l.Marks...)
 	return &c
 }
 
-func same(a, b *book.Lock) bool {
+func same(a, b *lockrow.Lock) bool {
 	return a.Counter == b.Counter && a.Limit == b.Limit && a.Reclaimed == b.Reclaimed &&
 		alike(a.Grants, b.Grants) && alike(a.Queue, b.Queue) && alike(a.Marks, b.Marks)
 }
@@ -100,7 +100,7 @@ func alike[T any](a, b []T) bool {
 }
 
 // write writes a lock back; false if another process has written it since.
-func (s *Store) write(ctx context.Context, name string, who *session, l *loaded, notices []book.Push) (bool, error) {
+func (s *Store) write(ctx context.Context, name string, who *session, l *loaded, notices []lockrow.Push) (bool, error) {
 	r, err := l.Encode()
 	if err != nil {
 		return false, fmt.Errorf("sqlstore: %q: %w", name, err)
@@ -128,7 +128,7 @@ func (s *Store) write(ctx context.Context, name string, who *session, l *loaded,
 }
 
 // notifications are channels and payloads, in JSON.
-func (s *Store) notifications(pushes, notices []book.Push) string {
+func (s *Store) notifications(pushes, notices []lockrow.Push) string {
 	var list [][2]string
 	add := func(session, payload string) {
 		list = append(list, [2]string{channelPrefix(s.opts.Prefix) + session, payload})

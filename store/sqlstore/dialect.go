@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // Dialect is the SQL dialect of a database.
@@ -81,7 +81,7 @@ func newTexts(d Dialect, prefix, ident, server string, listen bool) texts {
 	notify, wanted := silence, "NULL"
 	if listen {
 		channel := "pg_notify('" + channelPrefix(prefix) + "' || "
-		notify = "CASE WHEN l.holder IS NOT NULL THEN " + channel + "l.holder, l.seq || ' ' || l.counter || CASE WHEN l.queue IS NOT NULL AND l.record LIKE '" + book.WatchKey + "%' THEN ' " + wantedWord + "' ELSE '' END)::text END"
+		notify = "CASE WHEN l.holder IS NOT NULL THEN " + channel + "l.holder, l.seq || ' ' || l.counter || CASE WHEN l.queue IS NOT NULL AND l.record LIKE '" + lockrow.WatchKey + "%' THEN ' " + wantedWord + "' ELSE '' END)::text END"
 		wanted = channel + "l.holder, '" + wantedWord + " ' || l.seq)::text"
 	}
 	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
@@ -89,7 +89,7 @@ func newTexts(d Dialect, prefix, ident, server string, listen bool) texts {
 	if d == PostgreSQL {
 		json, first = "CAST(? AS text)::jsonb", "l.queue->0->>'s'"
 	}
-	before := "SUBSTRING_INDEX(IF(queue IS NULL, SUBSTRING(SUBSTRING_INDEX(record, '" + book.HandoffKey + "', -1), 3), SUBSTRING(SUBSTRING_INDEX(queue, '" + book.HandoffKey + "', -1), 4)), '}', 1)"
+	before := "SUBSTRING_INDEX(IF(queue IS NULL, SUBSTRING(SUBSTRING_INDEX(record, '" + lockrow.HandoffKey + "', -1), 3), SUBSTRING(SUBSTRING_INDEX(queue, '" + lockrow.HandoffKey + "', -1), 4)), '}', 1)"
 	t := texts{}
 	own := mysqlText
 	if d == PostgreSQL {

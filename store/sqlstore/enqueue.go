@@ -10,13 +10,13 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // short tries the statements for plain claims; false if the lock is of another kind. A lock
 // that was contended a moment ago is most likely held: the claim is queued first then. One that this process has
 // used most likely has its row.
-func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim, w *waiting) (driver.Outcome, bool, error) {
+func (ss *session) short(ctx context.Context, c *driver.Claim, claim *lockrow.Claim, w *waiting) (driver.Outcome, bool, error) {
 	known, used := ss.store.recent.of(c.Name)
 	var ways []way
 	switch {
@@ -51,21 +51,21 @@ func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim
 }
 
 // way is how a claim is granted a free lock, nil to queue it instead.
-type way func(*session, context.Context, *book.Claim, string) (counter int64, err error)
+type way func(*session, context.Context, *lockrow.Claim, string) (counter int64, err error)
 
 // enqueue queues a plain claim behind a plain holder, in one statement, and finds out where
 // it stands; false if the lock is of another kind. On MySQL it gets a handoff lock, if it can.
-func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
+func (ss *session) enqueue(ctx context.Context, c *lockrow.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
 	c.Inc = ss.inc
-	if book.HandoffLockOf(c.Record) == 0 {
-		c.Record = book.WithHandoffLock(c.Record, ss.handoffLock(ctx, c.Seq))
+	if lockrow.HandoffLockOf(c.Record) == 0 {
+		c.Record = lockrow.WithHandoffLock(c.Record, ss.handoffLock(ctx, c.Seq))
 	}
 	entry, err := json.Marshal(c)
 	if err != nil {
 		return driver.Outcome{}, false, err
 	}
 	var out driver.Outcome
-	var b *book.Book
+	var b *lockrow.State
 	if ss.store.dialect == MySQL {
 		out, b, err = ss.enqueueMySQL(ctx, c, name, string(entry), w)
 	} else {
@@ -85,12 +85,12 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 
 // enqueuePostgres returns where a claim stands that was queued, and the lock without its
 // queue; nil if it was not.
-func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, entry string) (driver.Outcome, *book.Book, error) {
+func (ss *session) enqueuePostgres(ctx context.Context, c *lockrow.Claim, name, entry string) (driver.Outcome, *lockrow.State, error) {
 	var now, graceEnd int64
 	var ends sql.NullInt64
 	var position int
 	var notified sql.NullString
-	g := book.Claim{Plain: 1}
+	g := lockrow.Claim{Plain: 1}
 	err := ss.store.row(ctx, "enqueue", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, entry, "[" + probe(c.Session, c.Seq) + "]", *ss.server.Load()},
 		[]any{&now, &graceEnd, &ends, &g.Counter, &g.Session, &g.Seq, &g.Generation, &g.Inc, &g.Since, &g.Record, &position, &notified})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -99,14 +99,14 @@ func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, ent
 	if err != nil {
 		return driver.Outcome{}, nil, err
 	}
-	b := &book.Book{Lock: &book.Lock{Counter: g.Counter, Grants: []book.Claim{g}}, Now: now, Inc: ss.inc, GraceEnd: graceEnd,
-		Sessions: map[string]book.Session{g.Session: {Generation: g.Generation, Ends: ends.Int64}}}
+	b := &lockrow.State{Lock: &lockrow.Lock{Counter: g.Counter, Grants: []lockrow.Claim{g}}, Now: now, Inc: ss.inc, GraceEnd: graceEnd,
+		Sessions: map[string]lockrow.Session{g.Session: {Generation: g.Generation, Ends: ends.Int64}}}
 	return b.QueuedAt(position), b, nil
 }
 
 // enqueueMySQL reads where the claim stands by a second statement: an UPDATE returns no rows. In a queue that moves
 // quickly the number is enough that comes back with the first. The claim counts as queued even if the second statement fails.
-func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry string, w *waiting) (driver.Outcome, *book.Book, error) {
+func (ss *session) enqueueMySQL(ctx context.Context, c *lockrow.Claim, name, entry string, w *waiting) (driver.Outcome, *lockrow.State, error) {
 	s, probe := ss.store, probe(c.Session, c.Seq)
 	res, err := s.exec(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), ss.sid, probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
 	if err != nil {
@@ -121,9 +121,9 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	if err != nil {
 		return driver.Outcome{}, nil, err
 	}
-	if holders, moves := s.recent.holders(name); moves && number >= 1024 && book.HandoffLockOf(c.Record) != 0 {
+	if holders, moves := s.recent.holders(name); moves && number >= 1024 && lockrow.HandoffLockOf(c.Record) != 0 {
 		ss.noteBefore(w, slices.Values([]int64{number / 1024}))
-		return driver.Outcome{State: driver.Queued, Position: int(number % 1024), Holders: holders, PollAfter: ss.ttl}, &book.Book{Lock: &book.Lock{}}, nil
+		return driver.Outcome{State: driver.Queued, Position: int(number % 1024), Holders: holders, PollAfter: ss.ttl}, &lockrow.State{Lock: &lockrow.Lock{}}, nil
 	}
 	l, err := s.loadShort(ctx, ss.sid, name)
 	if err != nil {
@@ -135,5 +135,5 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	}
 	s.recent.heldBy(name, out.Holders)
 	ss.noteBefore(w, l.HandoffLocksBefore(c.Session, c.Seq))
-	return out, l.Book, nil
+	return out, l.State, nil
 }

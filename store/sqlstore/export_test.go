@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -55,7 +55,7 @@ func EndSessionsTooEarly(ctx context.Context, s *Store, name string, ahead time.
 		return false, err
 	}
 	l.Now += ahead.Microseconds()
-	return s.endSessions(ctx, l.Book)
+	return s.endSessions(ctx, l.State)
 }
 
 // Reserved returns on how many connections of a handle claims wait.
@@ -283,7 +283,7 @@ func WaitsFor(ss driver.Session, seq uint64) (before, waits string) {
 // TouchHandoffLocks makes a store use the connections of its claims' handoff locks so often. It must have no handoff lock
 // yet, and its claims wait for one.
 func TouchHandoffLocks(s *Store, every time.Duration) {
-	s.handoffLocks.rests, s.handoffLocks.patience = every, time.Minute
+	s.handoffLocks.idleFor, s.handoffLocks.patience = every, time.Minute
 }
 
 // MaxHandoffLocks is how many handoff locks a store may have.
@@ -292,7 +292,7 @@ const MaxHandoffLocks = maxHandoffLocks
 // Take takes a free lock that has its row by the one flat statement for it, and reports whether it did.
 func Take(ss driver.Session, name string, seq uint64) (bool, error) {
 	own := ss.(*session)
-	claim, err := book.NewClaim(own.sid, own.generation, &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	claim, err := lockrow.NewClaim(own.sid, own.generation, &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 	if err != nil {
 		return false, err
 	}

@@ -89,7 +89,7 @@ func TestHandoffLockOfALongWaitThatIsLeft(t *testing.T) {
 		makeHandoffLock(t, s) // it did not count as a failure
 		findings, err := s.Check(ctxb)
 		must.OK(t, err)
-		if has(findings, "bells") {
+		if has(findings, "handoff-locks") {
 			t.Errorf("Check found %v", findings)
 		}
 	})

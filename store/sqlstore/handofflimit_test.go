@@ -135,7 +135,7 @@ func TestHandoffLocksLeaveAConnection(t *testing.T) {
 		becomes(driver.Queued)
 		eventually(t, "that Check notes it", func() bool {
 			findings, err := s.Check(ctxb)
-			return err == nil && has(findings, "bells")
+			return err == nil && has(findings, "handoff-locks")
 		})
 		eventually(t, "that the session is kept alive", func() bool {
 			_, err := ss.KeepAlive(ctxb)
@@ -158,7 +158,7 @@ func TestNoHandoffLocksInASmallHandle(t *testing.T) {
 		attempt(t, ss, queued(1, "x"), driver.Queued)
 		findings, err := s.Check(ctxb)
 		must.OK(t, err)
-		if !has(findings, "bells") || sqlstore.HandoffLockOf(ss, 1) != "" {
+		if !has(findings, "handoff-locks") || sqlstore.HandoffLockOf(ss, 1) != "" {
 			t.Errorf("handoff lock %q, and Check found %v", sqlstore.HandoffLockOf(ss, 1), findings)
 		}
 		a := await(t, ss, "x")
@@ -181,7 +181,7 @@ func TestCheckWhileSomeClaimsHaveHandoffLocks(t *testing.T) {
 		attempt(t, third, queued(1, "z"), driver.Queued)
 		findings, err := s.Check(ctxb)
 		must.OK(t, err)
-		if has(findings, "bells") || sqlstore.HandoffLockOf(third, 1) != "" {
+		if has(findings, "handoff-locks") || sqlstore.HandoffLockOf(third, 1) != "" {
 			t.Errorf("the third claim has handoff lock %q, and Check found %v", sqlstore.HandoffLockOf(third, 1), findings)
 		}
 	})

@@ -51,7 +51,7 @@ func (j *job) over() bool {
 	}
 }
 
-// ring is how a wait for a handoff lock ended.
+// waitEnd is how a wait for a handoff lock ended.
 type waitEnd struct {
 	state waitState
 	row   *polled // what was read then; nil if it was not
@@ -195,7 +195,7 @@ func (bl *handoffLock) serve() error {
 			if err != nil {
 				return bl.unless(err)
 			}
-		case <-time.After(bl.b.rests):
+		case <-time.After(bl.b.idleFor):
 			if bl.b.retire(bl) {
 				return nil
 			}

@@ -4,6 +4,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"maps"
 	"slices"
 	"sync"
@@ -36,7 +37,7 @@ type handoffLocks struct {
 	cancel   context.CancelFunc
 	working  sync.WaitGroup
 	patience time.Duration
-	rests    time.Duration // how long a handoff lock has nothing to do until it retires or is touched
+	idleFor  time.Duration // how long a handoff lock has nothing to do until it retires or is touched
 
 	mu sync.Mutex
 	handoffPool
@@ -59,7 +60,7 @@ type handoffPool struct {
 const unsupported = "1235"
 
 func (b *handoffLocks) init(s *Store) {
-	b.s, b.taken, b.lost, b.patience, b.rests = s, map[claimID]*handoffLock{}, map[claimID]bool{}, handoffLockPatience, handoffLockIdle
+	b.s, b.taken, b.lost, b.patience, b.idleFor = s, map[claimID]*handoffLock{}, map[claimID]bool{}, handoffLockPatience, handoffLockIdle
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.never = s.dialect != MySQL || s.opts.Poll || s.opts.Pooler || !s.known
 }
@@ -324,5 +325,38 @@ func (b *handoffLocks) remove(bl *handoffLock) {
 		default:
 			return
 		}
+	}
+}
+
+// reserved counts the connections of each handle on which claims of stores wait. Several stores may
+// share a handle, so the count is that of the handle.
+var reserved = struct {
+	sync.Mutex
+	of map[*sql.DB]int
+}{of: map[*sql.DB]int{}}
+
+// mayReserve reports whether one more connection may be kept, by the limit of the handle (0
+// for none) and how many are kept: never more than half. A handle without a free connection
+// cannot keep the sessions alive.
+func mayReserve(limit, kept int) bool { return limit <= 0 || 2*(kept+1) <= limit }
+
+// reserve asks to keep one more connection of a handle.
+func reserve(db *sql.DB) bool {
+	limit := db.Stats().MaxOpenConnections
+	reserved.Lock()
+	defer reserved.Unlock()
+	if !mayReserve(limit, reserved.of[db]) {
+		return false
+	}
+	reserved.of[db]++
+	return true
+}
+
+// unreserve gives a connection back.
+func unreserve(db *sql.DB) {
+	reserved.Lock()
+	defer reserved.Unlock()
+	if reserved.of[db]--; reserved.of[db] == 0 {
+		delete(reserved.of, db)
 	}
 }

@@ -42,7 +42,7 @@ func TestHandoffLocksBehindAWrapper(t *testing.T) {
 		a := await(t, ss, "x")
 		findings, err := s.Check(ctxb)
 		must.OK(t, err)
-		if has(findings, "bells") == (sqlstore.HandoffLockOf(ss, 1) != "") {
+		if has(findings, "handoff-locks") == (sqlstore.HandoffLockOf(ss, 1) != "") {
 			t.Errorf("handoff lock %v, and Check found %v", sqlstore.HandoffLockOf(ss, 1), findings)
 		}
 		c.release(t, 1, "x")
@@ -112,7 +112,7 @@ func TestHandoffLocksThatCannotWork(t *testing.T) {
 				attempt(t, ss, queued(1, "x"), driver.Queued)
 				findings, err := s.Check(ctxb)
 				must.OK(t, err)
-				if !has(findings, "bells") || sqlstore.HandoffLockOf(ss, 1) != "" || sqlstore.HandoffLocks(s) != 0 {
+				if !has(findings, "handoff-locks") || sqlstore.HandoffLockOf(ss, 1) != "" || sqlstore.HandoffLocks(s) != 0 {
 					t.Errorf("handoff lock %q of %d, and Check found %v", sqlstore.HandoffLockOf(ss, 1), sqlstore.HandoffLocks(s), findings)
 				}
 				a := await(t, ss, "x")

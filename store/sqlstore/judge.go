@@ -18,8 +18,8 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "grace-not-asked", "identity", "isolation",
-	"multi-primary", "notify-queue", "old-snapshot", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
+	"autocommit", "binlog-format", "clock", "flush-log", "fsync", "full-page-writes", "grace-not-asked", "handoff-locks", "identity", "isolation",
+	"multi-primary", "notifications", "notify-queue", "old-snapshot", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
 
@@ -91,7 +91,7 @@ func judgePostgres(f *facts, add adder) {
 			"end the connection that listens and stays in a transaction; the server's log names its process, and pg_stat_activity shows it by xact_start")
 	}
 	if f.silent && !f.pooled {
-		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, silentFor),
+		add(driver.Note, "notifications", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, silentFor),
 			"check for a pooler in transaction mode, and connect to the database directly, or leave it (Options.Pooler)")
 	}
 	if f.pooled {
@@ -165,7 +165,7 @@ func judgeMySQL(f *facts, add adder) {
 			"group_replication_single_primary_mode = ON, or use another database")
 	}
 	if f.noHandoffLocks {
-		add(driver.Note, "bells", "no dedicated connection could wait for a named lock (GET_LOCK): waiters poll, which costs the server more",
+		add(driver.Note, "handoff-locks", "no dedicated connection could wait for a named lock (GET_LOCK): waiters poll, which costs the server more",
 			"allow more connections (max_connections, SetMaxOpenConns), connect directly if a proxy shares connections, or leave it")
 	}
 	judgeIsolation(f, add)

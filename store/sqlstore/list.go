@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // List implements driver.Store. The cursor is the last name that was read: a page is a
@@ -38,7 +38,7 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	if err != nil {
 		return driver.Page{}, err
 	}
-	books, err := s.books(ctx, m, rows)
+	states, err := s.states(ctx, m, rows)
 	if err != nil {
 		return driver.Page{}, err
 	}
@@ -52,10 +52,10 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 			return page, nil
 		}
 		page.Next = l.name
-		if books[i] == nil {
+		if states[i] == nil {
 			continue
 		}
-		st, err := s.shown(ctx, l.name, books[i])
+		st, err := s.shown(ctx, l.name, states[i])
 		if err != nil {
 			return driver.Page{}, err
 		}
@@ -69,17 +69,17 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	return page, nil
 }
 
-// books reads the sessions of many locks in one go. A free lock has none.
-func (s *Store) books(ctx context.Context, m incarnation, rows []listed) ([]*book.Book, error) {
-	books := make([]*book.Book, len(rows))
-	sessions := map[string]book.Session{}
+// states reads the sessions of many locks in one go. A free lock has none.
+func (s *Store) states(ctx context.Context, m incarnation, rows []listed) ([]*lockrow.State, error) {
+	states := make([]*lockrow.State, len(rows))
+	sessions := map[string]lockrow.Session{}
 	seen := map[string]bool{}
 	var ids []string
 	for i, l := range rows {
 		if l.free() {
 			continue
 		}
-		lock, err := book.Decode(l.fields.row())
+		lock, err := lockrow.Decode(l.fields.row())
 		if err != nil {
 			return nil, fmt.Errorf("sqlstore: %q: %w", l.name, err)
 		}
@@ -89,14 +89,14 @@ func (s *Store) books(ctx context.Context, m incarnation, rows []listed) ([]*boo
 				ids = append(ids, id)
 			}
 		}
-		books[i] = &book.Book{Lock: lock, Now: l.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: sessions}
+		states[i] = &lockrow.State{Lock: lock, Now: l.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: sessions}
 	}
-	return books, s.sessions(ctx, ids, sessions)
+	return states, s.sessions(ctx, ids, sessions)
 }
 
 // shown is the status of a lock. If a claim can be granted it is written first: what
 // is shown as granted is.
-func (s *Store) shown(ctx context.Context, name string, b *book.Book) (driver.Status, error) {
+func (s *Store) shown(ctx context.Context, name string, b *lockrow.State) (driver.Status, error) {
 	if b.Refresh(); len(b.Pushes) > 0 {
 		return s.Inspect(ctx, name)
 	}

@@ -47,11 +47,11 @@ func TestDeafForAWhile(t *testing.T) {
 		for end := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
 			findings, err := b.Check(ctxb)
 			must.OK(t, err)
-			if has(findings, "deaf") == want {
+			if has(findings, "notifications") == want {
 				return
 			}
 			if time.Now().After(end) {
-				t.Fatalf("Check found %v, want deaf to be %t", findings, want)
+				t.Fatalf("Check found %v, want notifications to be %t", findings, want)
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func TestFailedGreetingIsRepeated(t *testing.T) {
 	eventually(t, "that the store listens", func() bool {
 		findings, err := b.Check(ctxb)
 		must.OK(t, err)
-		if has(findings, "deaf") {
+		if has(findings, "notifications") {
 			t.Fatal("the store is taken for silent")
 		}
 		return sqlstore.ListensAs(b.Store, ss)

@@ -118,9 +118,9 @@ func (h *listener) serve(c *pgx.Conn) error {
 		ctx, rescan := context.WithCancel(h.ctx)
 		h.mu.Lock()
 		h.rescan = rescan
-		rested, fresh := h.dueLocked()
+		paused, fresh := h.dueLocked()
 		h.mu.Unlock()
-		err := h.unlisten(c, rested)
+		err := h.unlisten(c, paused)
 		if err == nil {
 			err = h.greet(c, fresh)
 		}
@@ -144,17 +144,17 @@ func (h *listener) serve(c *pgx.Conn) error {
 
 // dueLocked returns for which sessions to stop and to begin listening. While the connection
 // listens for one session, it is woken for every notification, so it may listen for those
-// that rest, too.
-func (h *listener) dueLocked() (rested, fresh []*member) {
-	rest := true
+// that are paused, too.
+func (h *listener) dueLocked() (paused, fresh []*member) {
+	allPaused := true
 	for _, m := range h.members {
-		rest = rest && m.paused
+		allPaused = allPaused && m.paused
 	}
 	for sid, m := range h.members {
 		switch {
-		case m.paused && m.asked && (rest || m.gone):
+		case m.paused && m.asked && (allPaused || m.gone):
 			m.asked, m.since = false, 0
-			rested = append(rested, m)
+			paused = append(paused, m)
 		case !m.paused && !m.asked:
 			m.asked, m.secret = true, strconv.FormatUint(rand.Uint64(), 36)
 			fresh = append(fresh, m)
@@ -163,10 +163,10 @@ func (h *listener) dueLocked() (rested, fresh []*member) {
 			delete(h.members, sid)
 		}
 	}
-	if len(rested) > 0 { // a claim may wait for a push since its session was found to rest
+	if len(paused) > 0 { // a claim may wait for a push since its session was found to be paused
 		h.changedLocked()
 	}
-	return rested, fresh
+	return paused, fresh
 }
 
 // channel is a session's, quoted.
@@ -180,8 +180,8 @@ func (h *listener) on(c *pgx.Conn, statement string) error {
 	return err
 }
 
-func (h *listener) unlisten(c *pgx.Conn, rested []*member) error {
-	for _, m := range rested {
+func (h *listener) unlisten(c *pgx.Conn, paused []*member) error {
+	for _, m := range paused {
 		if err := h.on(c, "UNLISTEN "+pgx.Identifier{h.channel(m)}.Sanitize()); err != nil {
 			return err
 		}

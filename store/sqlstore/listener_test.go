@@ -18,10 +18,10 @@ func TestRestIsAnnounced(t *testing.T) {
 		t.Fatal("the session is not listened for")
 	}
 	h.mu.Lock()
-	rested, _ := h.dueLocked()
+	paused, _ := h.dueLocked()
 	h.mu.Unlock()
-	if len(rested) != 1 {
-		t.Fatalf("%d sessions rest, want 1", len(rested))
+	if len(paused) != 1 {
+		t.Fatalf("%d sessions are paused, want 1", len(paused))
 	}
 	select {
 	case <-changed:

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // incarnation is the row of the server that keeps the tables, and of its incarnation.
@@ -80,7 +80,7 @@ func (s *Store) incarnation(ctx context.Context, setUp bool) (incarnation, error
 
 // loaded is a lock as it was read.
 type loaded struct {
-	*book.Book
+	*lockrow.State
 	exists  bool
 	version int64
 	mine    *mySession      // nil: it has no row
@@ -106,8 +106,8 @@ func (f *rowFields) fields() []any {
 		&f.record, &f.grants, &f.queue, &f.marks}
 }
 
-func (f *rowFields) row() *book.Row {
-	return &book.Row{Version: f.version.Int64, Counter: f.counter.Int64, Limit: f.lim.Int64, Reclaimed: f.reclaimed.Int64,
+func (f *rowFields) row() *lockrow.Row {
+	return &lockrow.Row{Version: f.version.Int64, Counter: f.counter.Int64, Limit: f.lim.Int64, Reclaimed: f.reclaimed.Int64,
 		Holder: f.holder.String, Seq: f.seq.Int64, Generation: f.generation.Int64, Inc: f.inc.Int64, Since: f.since.Int64,
 		Record: f.record.String, Grants: f.grants.String, Queue: f.queue.String, Marks: f.marks.String}
 }
@@ -128,7 +128,7 @@ func (s *Store) load(ctx context.Context, session, name string) (*loaded, error)
 		} else if again {
 			continue
 		}
-		if sure, err := s.endSessions(ctx, l.Book); err != nil || sure {
+		if sure, err := s.endSessions(ctx, l.State); err != nil || sure {
 			return l, err
 		}
 	}
@@ -171,19 +171,19 @@ func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, er
 		return nil, otherVersion(s.opts.Prefix, m.layout)
 	}
 	s.memory.learn(m.inc, m.rules)
-	lock, err := book.Decode(f.row())
+	lock, err := lockrow.Decode(f.row())
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: %q: %w", name, err)
 	}
-	l := &loaded{rules: m.rules, server: m.server.String, exists: f.version.Valid, version: f.version.Int64, Book: &book.Book{
-		Lock: lock, Now: m.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: map[string]book.Session{},
+	l := &loaded{rules: m.rules, server: m.server.String, exists: f.version.Valid, version: f.version.Int64, State: &lockrow.State{
+		Lock: lock, Now: m.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: map[string]lockrow.Session{},
 	}}
 	if mine.generation.Valid {
 		l.mine = &mySession{mine.generation.Int64, mine.ends.Int64, mine.inc.Int64, mine.done.Int64, broken.String}
-		l.Sessions[session] = book.Session{Generation: mine.generation.Int64, Ends: mine.ends.Int64, Done: mine.done.Int64}
+		l.Sessions[session] = lockrow.Session{Generation: mine.generation.Int64, Ends: mine.ends.Int64, Done: mine.done.Int64}
 	}
 	if held.generation.Valid {
-		l.Sessions[f.holder.String] = book.Session{Generation: held.generation.Int64, Ends: held.ends.Int64, Done: held.done.Int64}
+		l.Sessions[f.holder.String] = lockrow.Session{Generation: held.generation.Int64, Ends: held.ends.Int64, Done: held.done.Int64}
 	}
 	l.known = map[string]bool{session: true, f.holder.String: true}
 	return l, nil
@@ -198,7 +198,7 @@ const allRows = " LIMIT 200"
 
 // sessions reads the rows of sessions. They are read after the lock, which does no
 // harm: one that has ended never comes back with the same generation.
-func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book.Session) error {
+func (s *Store) sessions(ctx context.Context, ids []string, into map[string]lockrow.Session) error {
 	for part := range slices.Chunk(ids, manyAtOnce) {
 		args := make([]any, len(part))
 		for i, id := range part {
@@ -207,7 +207,7 @@ func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book
 		text := "/* fencelock sessions */ SELECT id, generation, ends, done FROM " + s.opts.Prefix + "session WHERE id IN (" + s.dialect.list(1, len(part)) + ")" + allRows
 		err := s.rows(ctx, "sessions", text, args, func() {}, func(r *sql.Rows) error {
 			var id string
-			var v book.Session
+			var v lockrow.Session
 			if err := r.Scan(&id, &v.Generation, &v.Ends, &v.Done); err != nil {
 				return err
 			}
@@ -221,11 +221,11 @@ func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book
 	return nil
 }
 
-// endSessions ends for good the sessions of a book whose time has come, before their
+// endSessions ends for good the sessions of a lock whose time has come, before their
 // locks are granted to others. It is false if one of them turns out not to have ended: the clock was set
-// back after the book was read. The book must be read again then, or the locks
+// back after the lock was read. The lock must be read again then, or the locks
 // of a session that goes on would be granted.
-func (s *Store) endSessions(ctx context.Context, b *book.Book) (sure bool, err error) {
+func (s *Store) endSessions(ctx context.Context, b *lockrow.State) (sure bool, err error) {
 	for _, id := range b.Ended() {
 		generation := b.Sessions[id].Generation
 		n, err := s.changed(ctx, "endSession", id, generation)
@@ -254,3 +254,38 @@ func (s *Store) name(name string) any {
 	}
 	return name
 }
+
+// correct takes ends back that are further ahead than they can be. The clock of the server
+// was ahead when they were written, and was set back since: without this a process that
+// dies then keeps its locks for as long as the clock was ahead. It returns true if the lock
+// must be read again.
+//
+// An end is never set to less than a whole TTL from now, so a session that lives keeps all
+// that its process trusts in.
+func (s *Store) correct(ctx context.Context, l *loaded) (again bool, err error) {
+	if l.graceLeapt() {
+		n, err := s.changed(ctx, "correctGrace", int64(lockrow.Leap))
+		if err != nil {
+			return false, err
+		}
+		again = n > 0
+	}
+	for id, session := range l.Sessions {
+		if l.leapt(session) {
+			n, err := s.changed(ctx, "correctSession", id, session.Generation)
+			if err != nil {
+				return false, err
+			}
+			again = again || n > 0
+		}
+	}
+	return again, nil
+}
+
+// leapt reports whether the end of a session is further ahead than it can be.
+func (l *loaded) leapt(session lockrow.Session) bool {
+	return session.Ends > l.Now+2*l.rules.maxTTL+lockrow.Leap
+}
+
+// graceLeapt reports the same of the grace period.
+func (l *loaded) graceLeapt() bool { return l.GraceEnd > l.Now+l.rules.maxTTL+lockrow.Leap }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // wantedWord is in a message about a claim that others wait behind:
@@ -154,7 +154,7 @@ func granted(session, holder string, seq uint64, grants string) (seqs []uint64) 
 	if holder == session {
 		return []uint64{seq}
 	}
-	var list []book.Claim
+	var list []lockrow.Claim
 	if grants == "" || json.Unmarshal([]byte(grants), &list) != nil {
 		return nil
 	}

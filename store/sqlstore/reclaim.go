@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // Reclaim implements driver.Session. Plain grants that survived, which are nearly all
@@ -57,7 +57,7 @@ func (ss *session) lives(ctx context.Context) error {
 
 // reclaim asks for one grant.
 func (ss *session) reclaim(ctx context.Context, h *driver.Held) (kept bool, err error) {
-	claim, err := book.NewClaim(ss.sid, ss.generation, &h.Claim)
+	claim, err := lockrow.NewClaim(ss.sid, ss.generation, &h.Claim)
 	if err != nil {
 		return false, fmt.Errorf("sqlstore: %q: %w", h.Claim.Name, err)
 	}
@@ -92,7 +92,7 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 		p := s.dialect.parameters(len(args)+1, 3)
 		grant := fmt.Sprintf("name = %s AND seq = %s AND counter = %s", p[0], p[1], p[2])
 		if h.Claim.Watch {
-			grant += " AND record LIKE '" + book.WatchKey + "%'"
+			grant += " AND record LIKE '" + lockrow.WatchKey + "%'"
 		}
 		grants = append(grants, grant)
 		args = append(args, s.name(h.Claim.Name), int64(h.Claim.Seq), int64(h.Token.Base())/driver.TokenStep)

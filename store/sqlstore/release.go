@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // Withdraw implements driver.Session. Giving a plain grant back, and granting to a plain
@@ -64,7 +64,7 @@ func (ss *session) leave(ctx context.Context, w driver.Withdrawal) (bool, error)
 	s := ss.store
 	var tombstone sql.NullString
 	if w.Tombstone {
-		text, err := json.Marshal([]book.Mark{{Session: ss.sid, Seq: w.Seq, Generation: ss.generation, Kind: book.Tombstoned}})
+		text, err := json.Marshal([]lockrow.Mark{{Session: ss.sid, Seq: w.Seq, Generation: ss.generation, Kind: lockrow.Tombstoned}})
 		if err != nil {
 			return false, err
 		}

@@ -5,16 +5,18 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // session is one process's liveness: a row, and what this process must remember.
@@ -231,7 +233,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if err := ctx.Err(); err != nil {
 		return driver.Outcome{}, fmt.Errorf("sqlstore: attempt: %w", err)
 	}
-	claim, err := book.NewClaim(ss.sid, ss.generation, c)
+	claim, err := lockrow.NewClaim(ss.sid, ss.generation, c)
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("sqlstore: %q: %w", c.Name, err)
 	}
@@ -301,7 +303,7 @@ func afterQueuing(err error) error {
 }
 
 // attempt goes the longer way.
-func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Claim, w *waiting) (driver.Outcome, error) {
+func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim lockrow.Claim, w *waiting) (driver.Outcome, error) {
 	var out driver.Outcome
 	var last *loaded
 	err := ss.store.change(ctx, c.Name, ss, func(l *loaded) error {
@@ -324,7 +326,7 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 }
 
 // take returns the counter of a claim for a free lock that has its row, or 0.
-func (ss *session) take(ctx context.Context, c *book.Claim, name string) (int64, error) {
+func (ss *session) take(ctx context.Context, c *lockrow.Claim, name string) (int64, error) {
 	s, server := ss.store, *ss.server.Load()
 	if s.dialect == MySQL {
 		return s.number(ctx, "take", int64(c.Seq), ss.generation, ss.inc, c.Record, ss.sid, s.name(name), server, ss.sid, ss.generation, ss.inc)
@@ -335,7 +337,7 @@ func (ss *session) take(ctx context.Context, c *book.Claim, name string) (int64,
 }
 
 // takeOrMake is take for a lock that may have no row yet.
-func (ss *session) takeOrMake(ctx context.Context, c *book.Claim, name string) (int64, error) {
+func (ss *session) takeOrMake(ctx context.Context, c *lockrow.Claim, name string) (int64, error) {
 	s := ss.store
 	if s.dialect == MySQL {
 		return ss.takeOrMakeMySQL(ctx, c, name)
@@ -351,7 +353,7 @@ const notFree = 1
 // takeOrMakeMySQL needs a second statement for a lock that has no row. INSERT ON DUPLICATE KEY
 // UPDATE alone would do, but it locks the incarnation before it waits for the lock's row:
 // one row that a foreign transaction has locked, and a sweep, would stop every process.
-func (ss *session) takeOrMakeMySQL(ctx context.Context, c *book.Claim, name string) (int64, error) {
+func (ss *session) takeOrMakeMySQL(ctx context.Context, c *lockrow.Claim, name string) (int64, error) {
 	s := ss.store
 	counter, err := s.number(ctx, "takeOrTell", int64(c.Seq), ss.generation, ss.inc, c.Record, ss.sid, s.name(name), ss.sid, ss.generation, ss.inc)
 	if err != nil || counter > notFree {
@@ -380,4 +382,48 @@ func (ss *session) drop(seq uint64) {
 	delete(ss.notices.watched, seq)
 	ss.mu.Unlock()
 	ss.store.waker.gone(claimID{ss.sid, seq})
+}
+
+// hints are the locks of a session that an operator may have broken, each with the
+// version of its row when the operator read it. The column has one line of JSON for each.
+//
+//	operator:  read row, version 7 ──▶ hint (x, 7) ─────────────▶ write row: version 8, marked
+//	session:                              keep-alive: x has version 7, no mark: the hint stays
+//	                                                                 keep-alive: marked: reported
+//
+// Without the version the first keep-alive would take the hint for one that came to
+// nothing and drop it, and the holder would never be notified.
+type hints map[string]int64
+
+// readHints reads the column. What cannot be read is left out: no session could act on it.
+func readHints(column string) hints {
+	h := hints{}
+	for line := range strings.SplitSeq(column, "\n") {
+		var name string
+		var version int64
+		if json.Unmarshal([]byte(line), &[]any{&name, &version}) == nil {
+			h[name] = max(h[name], version)
+		}
+	}
+	return h
+}
+
+// text is the column for hints, "" for none.
+func (h hints) text() string {
+	var lines []string
+	for name, version := range h {
+		line, _ := json.Marshal([]any{name, version}) // both always have a JSON form
+		lines = append(lines, string(line)+"\n")
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// pending reports whether the operator may still write the lock that was read at a version.
+func (l *loaded) pending(version int64) bool { return l.exists && l.version <= version }
+
+// hint makes the next keep-alives of a session check whether a lock was broken.
+func (s *Store) hint(ctx context.Context, sid string, generation int64, name string, version int64) error {
+	_, err := s.changed(ctx, "hint", hints{name: version}.text(), sid, generation)
+	return err
 }

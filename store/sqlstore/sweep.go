@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // sweeper removes what is not needed any more: rows of locks that are free, and of
@@ -192,7 +192,7 @@ func (s *Store) sweepLocks(ctx context.Context, cursor *string, idle time.Durati
 		}
 	}
 	slices.Sort(holders)
-	alive := map[string]book.Session{}
+	alive := map[string]lockrow.Session{}
 	if err := s.sessions(ctx, slices.Compact(holders), alive); err != nil {
 		return len(rows), 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
 )
 
 // waker waits with queued claims until there may be news of them. A store has one, chosen once. What it
@@ -204,7 +204,7 @@ func (ss *session) found(c *driver.Claim, w *waiting, p *polled) driver.Outcome 
 	if p.holder.String == ss.sid && uint64(p.seq.Int64) == c.Seq {
 		return driver.Outcome{State: driver.Granted, Token: driver.Token(p.counter * driver.TokenStep)}
 	}
-	var list []book.Claim
+	var list []lockrow.Claim
 	if p.grants.Valid && json.Unmarshal([]byte(p.grants.String), &list) == nil {
 		for _, g := range list {
 			if g.Session == ss.sid && g.Seq == c.Seq {
@@ -218,7 +218,7 @@ func (ss *session) found(c *driver.Claim, w *waiting, p *polled) driver.Outcome 
 	return driver.Outcome{State: driver.Queued, Position: 1}
 }
 
-// standing notes what a poll has found, and reports whether the lock changed hands since the
+// noteCounter notes what a poll has found, and reports whether the lock changed hands since the
 // last one.
 func (ss *session) noteCounter(w *waiting, counter int64, first bool) (moved bool) {
 	ss.mu.Lock()

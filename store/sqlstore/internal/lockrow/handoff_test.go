@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package book
+package lockrow
 
 import (
 	"slices"
@@ -41,18 +41,18 @@ func TestHandoffLocksBefore(t *testing.T) {
 	claim := func(session string, handoffLock int64) Claim {
 		return Claim{Session: session, Seq: 1, Record: WithHandoffLock("{}", handoffLock)}
 	}
-	b := Book{Lock: &Lock{Grants: []Claim{claim("h", 7)}, Queue: []Claim{claim("a", 0), claim("b", 9), claim("c", 0)}}}
+	st := State{Lock: &Lock{Grants: []Claim{claim("h", 7)}, Queue: []Claim{claim("a", 0), claim("b", 9), claim("c", 0)}}}
 	for session, want := range map[string][]int64{"a": {7}, "b": {0, 7}, "c": {9, 0, 7}, "h": nil, "x": nil} {
-		if got := slices.Collect(b.HandoffLocksBefore(session, 1)); !slices.Equal(got, want) {
+		if got := slices.Collect(st.HandoffLocksBefore(session, 1)); !slices.Equal(got, want) {
 			t.Errorf("before %s are the handoff locks %d, want %d", session, got, want)
 		}
 	}
-	b.Grants = append(b.Grants, claim("g", 8))
-	if got := slices.Collect(b.HandoffLocksBefore("a", 1)); len(got) != 0 {
+	st.Grants = append(st.Grants, claim("g", 8))
+	if got := slices.Collect(st.HandoffLocksBefore("a", 1)); len(got) != 0 {
 		t.Errorf("before the first, behind two holders, are the handoff locks %d", got)
 	}
-	b.Grants = nil
-	if got := slices.Collect(b.HandoffLocksBefore("a", 1)); len(got) != 0 {
+	st.Grants = nil
+	if got := slices.Collect(st.HandoffLocksBefore("a", 1)); len(got) != 0 {
 		t.Errorf("before the first, without a holder, are the handoff locks %d", got)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package book
+package lockrow
 
 import (
 	"testing"
@@ -16,14 +16,14 @@ func FuzzRow(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b := &Book{Lock: lock, Now: now, Inc: 1, Floor: 1, Sessions: map[string]Session{holder: {Generation: 1, Ends: now + 1, Done: 1}, "a": {Generation: 1, Ends: now + 1, Done: 1}}}
-		b.Ended()
-		b.Refresh()
-		b.Status("x")
-		b.Attempt(Claim{Session: "b", Seq: 9, Generation: 1, Plain: 1, Record: "{}"}, true)
-		b.Withdraw("a", 1, driver.Withdrawal{Seq: 1, Name: "x", Tombstone: true})
-		b.Break(driver.Token(counter))
-		row, err := b.Encode()
+		st := &State{Lock: lock, Now: now, Inc: 1, Floor: 1, Sessions: map[string]Session{holder: {Generation: 1, Ends: now + 1, Done: 1}, "a": {Generation: 1, Ends: now + 1, Done: 1}}}
+		st.Ended()
+		st.Refresh()
+		st.Status("x")
+		st.Attempt(Claim{Session: "b", Seq: 9, Generation: 1, Plain: 1, Record: "{}"}, true)
+		st.Withdraw("a", 1, driver.Withdrawal{Seq: 1, Name: "x", Tombstone: true})
+		st.Break(driver.Token(counter))
+		row, err := st.Encode()
 		if err != nil {
 			t.Fatalf("it cannot be written: %v", err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package book
+package lockrow
 
 import (
 	"reflect"
@@ -38,14 +38,14 @@ func TestWatchIsInTheRecord(t *testing.T) {
 func TestDowngradedClaimDoesNotLinger(t *testing.T) {
 	terms := driver.Terms{Weight: 1, Linger: time.Second, Record: &driver.Record{}}
 	for _, watch := range []bool{true, false} {
-		b := Book{Lock: &Lock{}, Now: 1, Inc: 1, Sessions: map[string]Session{"a": {Generation: 1, Ends: 10}}}
-		b.Attempt(claimOf(t, terms, true), false)
+		st := State{Lock: &Lock{}, Now: 1, Inc: 1, Sessions: map[string]Session{"a": {Generation: 1, Ends: 10}}}
+		st.Attempt(claimOf(t, terms, true), false)
 		shared := driver.Terms{Weight: 1, Mode: driver.Shared, Record: terms.Record}
-		if out := b.Attempt(claimOf(t, shared, watch), false); out.State != driver.Granted {
+		if out := st.Attempt(claimOf(t, shared, watch), false); out.State != driver.Granted {
 			t.Fatalf("the downgrade is %v", out.State)
 		}
-		if h := b.Status("x").Holders[0]; h.Mode != driver.Shared || h.Linger != 0 || !b.Grants[0].watched() {
-			t.Errorf("downgraded with Watch %t: %+v, watched %t", watch, h, b.Grants[0].watched())
+		if h := st.Status("x").Holders[0]; h.Mode != driver.Shared || h.Linger != 0 || !st.Grants[0].watched() {
+			t.Errorf("downgraded with Watch %t: %+v, watched %t", watch, h, st.Grants[0].watched())
 		}
 	}
 }
