@@ -63,7 +63,7 @@ type Store struct {
 	publish   string
 	buckets   buckets
 	agreed    atomic.Bool // the first bucket has our layout
-	toucher   toucher
+	starter   graceStarter
 	listings  rediscmd.Listings
 	runs      runs
 	contended contended
@@ -283,7 +283,7 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if s.known.Store(ss.sid, ss); known {
 		before.(*session).replaced()
 	}
-	s.touch(ss.shard, ss.incarnation)
+	s.startGrace(ss.shard, ss.incarnation)
 	return ss, renewal, nil
 }
 

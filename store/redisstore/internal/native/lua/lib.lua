@@ -36,7 +36,7 @@
 --
 -- K is a sorted set of names whose lock no process may ask for again, by the time from which on a script
 -- finds something to remove there: the end of what is kept without a session, or of the grace. Sessions
--- that are alive look into it (sweeper.go).
+-- that are alive look into it (sweep.go).
 --
 -- L is pairs of a ticket and a claim, the holder first, then the queue. Its claims begin with
 --   X  pushed by a transaction of plain commands: if it is the first it holds the lock

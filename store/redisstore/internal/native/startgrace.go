@@ -13,40 +13,40 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
-// touchBound is how long one call may take: a bucket that does not answer is left alone.
-const touchBound = 2 * time.Second
+// startGraceBound is how long one call may take: a bucket that does not answer is left alone.
+const startGraceBound = 2 * time.Second
 
 // agreeBound is the same for the call that a session waits for before it is opened.
-const agreeBound = touchBound / 4
+const agreeBound = startGraceBound / 4
 
-// toucher begins the grace of all buckets together. A bucket begins a new incarnation, and
+// graceStarter begins the grace of all buckets together. A bucket begins a new incarnation, and
 // with it its grace, with the next call. If that were the first attempt for a lock in
 // it, every bucket would cost its own MaxTTL, hours after the namespace was new or a
 // server failed over. So a session that finds an incarnation its process has not seen
 // makes it call the other buckets, which may have lost their data too.
 //
 // It is best effort: a bucket that cannot be reached begins with its next call.
-type toucher struct {
+type graceStarter struct {
 	mu    sync.Mutex
 	busy  bool
 	seen  map[string]string // incarnations, by shard
 	found map[string]string // those that sessions found while busy
 }
 
-// touch notes which incarnation a session was opened in.
-func (s *Store) touch(shard, incarnation string) {
+// startGrace notes which incarnation a session was opened in, and starts the grace of all buckets if it is a new one.
+func (s *Store) startGrace(shard, incarnation string) {
 	if s.opts.Buckets == 1 || !s.own().grace && !s.seen.grace() {
 		return
 	}
-	t := &s.toucher
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	g := &s.starter
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	switch {
-	case t.busy:
-		t.found[shard] = incarnation
-	case t.seen[shard] != incarnation:
-		t.busy, t.found = true, map[string]string{}
-		go s.touchAll()
+	case g.busy:
+		g.found[shard] = incarnation
+	case g.seen[shard] != incarnation:
+		g.busy, g.found = true, map[string]string{}
+		go s.startGraceEverywhere()
 	}
 }
 
@@ -70,21 +70,21 @@ func (s *Store) agree(ctx context.Context, shard string) error {
 	return nil
 }
 
-// touchAll calls all buckets, in rounds, until a round finds the same incarnations as the
+// startGraceEverywhere calls all buckets, in rounds, until a round finds the same incarnations as the
 // round before and no session found another one in the meantime. A round that finds something
 // new is not enough: data may be lost while the round is under way, also in buckets that it
 // has already called. The next bucket then has a new incarnation, which the round and the
-// session that finds the loss both see. touchAll does not use a session's context: the session
+// session that finds the loss both see. startGraceEverywhere does not use a session's context: the session
 // that found something may be over, and the next session relies on the result.
-func (s *Store) touchAll() {
-	t := &s.toucher
+func (s *Store) startGraceEverywhere() {
+	g := &s.starter
 	for again := true; again; {
 		seen := s.touchOnce()
-		t.mu.Lock()
-		again = !agrees(seen, t.seen) || !agrees(t.found, seen)
-		t.seen, t.busy = seen, again
-		clear(t.found)
-		t.mu.Unlock()
+		g.mu.Lock()
+		again = !agrees(seen, g.seen) || !agrees(g.found, seen)
+		g.seen, g.busy = seen, again
+		clear(g.found)
+		g.mu.Unlock()
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *Store) touchAll() {
 func (s *Store) touchOnce() map[string]string {
 	seen := map[string]string{}
 	for b := range s.opts.Buckets {
-		ctx, cancel := context.WithTimeout(context.Background(), touchBound)
+		ctx, cancel := context.WithTimeout(context.Background(), startGraceBound)
 		shard := strconv.Itoa(b)
 		if incarnation, err := s.touchBucket(ctx, shard); err == nil {
 			seen[shard] = incarnation
