@@ -307,7 +307,7 @@ func (a *acquisition) claimOn(s *session) *sentClaim {
 	if a.q != nil && a.q.sent != nil && a.q.sent.s == s {
 		return a.q.sent
 	}
-	p := &sentClaim{s: s, claim: driver.Claim{Seq: s.seq.Add(1), Name: a.name, Terms: a.sh.cooling.terms(a.name, a.terms), Queue: !a.try}}
+	p := &sentClaim{s: s, claim: driver.Claim{Seq: s.seq.Add(1), Name: a.name, Terms: a.sh.lingerBackoff.terms(a.name, a.terms), Queue: !a.try}}
 	if p.claim.Terms.Linger > 0 {
 		p.claim.Watch = true
 		s.watchLocked(p.claim.Seq)
@@ -490,20 +490,20 @@ func (p *sentClaim) unwatch() {
 	delete(p.s.watches, p.claim.Seq)
 }
 
-// A name does not linger for coolFew acquisitions after another process waited for it, and
-// for twice as many, up to coolMany, each time that the lingering did not pay: a recall costs
+// A name does not linger for lingerSkipMin acquisitions after another process waited for it, and
+// for twice as many, up to lingerSkipMax, each time that the lingering did not pay: a recall costs
 // as much as a few locks. So a name that processes take in turn is seldom recalled, and a
 // name that sticks to its process pays few round trips for a visitor.
 const (
-	coolFew  = 8
-	coolMany = 1024
+	lingerSkipMin = 8
+	lingerSkipMax = 1024
 )
 
-// cooling is what is known of names for which other processes waited. Guarded by the shard's
+// lingerBackoff is what is known of names for which other processes waited. Guarded by the shard's
 // mutex.
-type cooling map[string]cooled
+type lingerBackoff map[string]skipLinger
 
-type cooled struct {
+type skipLinger struct {
 	left  uint16 // acquisitions that shall not linger
 	turns uint16 // how many there were after the last recall
 }
@@ -511,31 +511,31 @@ type cooled struct {
 // begin notes that another process waits for a name. paid reports whether it was locked often
 // without a round trip before. What is noted is a matter of cost, so all of it may be dropped
 // to bound its size.
-func (c *cooling) begin(name string, paid bool) {
-	if *c == nil || len(*c) >= maxLingering {
-		*c = cooling{}
+func (b *lingerBackoff) begin(name string, paid bool) {
+	if *b == nil || len(*b) >= maxLingering {
+		*b = lingerBackoff{}
 	}
-	n := max(coolFew, min(2*(*c)[name].turns, coolMany))
+	n := max(lingerSkipMin, min(2*(*b)[name].turns, lingerSkipMax))
 	if paid {
-		n = coolFew
+		n = lingerSkipMin
 	}
-	(*c)[name] = cooled{left: n, turns: n}
+	(*b)[name] = skipLinger{left: n, turns: n}
 }
 
-// terms returns the terms to claim a name with: without Linger while the name cools down. A
+// terms returns the terms to claim a name with: without Linger while the name backs off. A
 // try of another process must not wait for such a claim.
-func (c cooling) terms(name string, t *driver.Terms) *driver.Terms {
-	known := c[name]
+func (b lingerBackoff) terms(name string, t *driver.Terms) *driver.Terms {
+	known := b[name]
 	if known.left == 0 || t.Linger == 0 {
 		return t
 	}
 	known.left--
-	c[name] = known
-	cool := *t
-	cool.Linger = 0
-	return &cool
+	b[name] = known
+	plain := *t
+	plain.Linger = 0
+	return &plain
 }
 
 // paidLocked reports whether the grant has saved more round trips than a recall costs. sh.mu must be
 // held.
-func (g *grant) paidLocked() bool { return g.index > coolFew || !g.tokenLeft() }
+func (g *grant) paidLocked() bool { return g.index > lingerSkipMin || !g.tokenLeft() }

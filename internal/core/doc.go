@@ -16,12 +16,12 @@
 //
 // Where to read:
 //
-//	how Lock waits            acquisition.go, queue.go, claim.go; TryLock: try.go
+//	how Lock waits            acquisition.go, shard.go; TryLock: try.go
 //	what a wait reports       waitreport.go
-//	what a grant becomes      admit.go, grant.go, release.go, unlock.go, downgrade.go
-//	renewal, trusted time     session.go, renewal.go, deadline.go, session_close.go
+//	what a grant becomes      grant.go, release.go, downgrade.go
+//	renewal, trusted time     session.go, renewal.go
 //	notices of waiters        wanted.go
-//	locks kept after unlock   linger.go, recall.go
+//	locks kept after unlock   lease.go, try.go
 //	a store that lost data    reclaim.go
 //	claims of unknown outcome cleanup.go
 //

@@ -286,7 +286,7 @@ func (a *acquisition) install(ctx context.Context, p *sentClaim, ans *answer, no
 	if w := s.watches[g.claim.Seq]; w != nil {
 		w.g = g
 		if w.wanted {
-			a.sh.cooling.begin(a.name, false)
+			a.sh.lingerBackoff.begin(a.name, false)
 		}
 	}
 	l := g.newLeaseLocked(ctx, g.nextTokenLocked(), now)

@@ -19,12 +19,12 @@ type Shard struct {
 	c  *Client
 	id string
 
-	mu      sync.Mutex
-	closed  bool
-	session *session // opening or live, or nil
-	failing bool     // the last session could not be opened
-	queues  map[string]*queue
-	cooling cooling
+	mu            sync.Mutex
+	closed        bool
+	session       *session // opening or live, or nil
+	failing       bool     // the last session could not be opened
+	queues        map[string]*queue
+	lingerBackoff lingerBackoff
 }
 
 // queueLocked returns the queue of that name and makes it if needed. sh.mu must be held.
@@ -244,7 +244,7 @@ func (sh *Shard) handOffLocked(q *queue) (stale *sentClaim) {
 
 // sameTerms reports whether a grant made for a can be handed to a waiter who asked
 // for b: the holder record must not mislead its readers. A grant that does not linger is
-// fine for any: its name may cool down. The trace is left out: it
+// fine for any: its name may back off. The trace is left out: it
 // names the first of those the grant was handed to.
 func sameTerms(a, b *driver.Terms) bool {
 	if a == b {

@@ -107,7 +107,7 @@ func (s *session) wanted(seq uint64) {
 	defer s.sh.mu.Unlock()
 	if w := s.watches[seq]; w != nil {
 		if w.g != nil && !w.wanted {
-			s.sh.cooling.begin(w.g.claim.Name, w.g.paidLocked())
+			s.sh.lingerBackoff.begin(w.g.claim.Name, w.g.paidLocked())
 		}
 		w.wanted = true
 		w.sendAll()
