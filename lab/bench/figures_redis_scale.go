@@ -12,7 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/stat"
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 	"github.com/fencelock/fencelock/store/redisstore"
@@ -83,7 +83,7 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 		for i := range names {
 			names[i] = fmt.Sprint("orders/", i)
 		}
-		counts := layout.Masters(spreadMasters, names, store.Shard, buckets)
+		counts := fill.Masters(spreadMasters, names, store.Shard, buckets)
 		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(counts), Goal: figure.AtMost(1.3)}}, nil, nil
 	}}
 

@@ -15,7 +15,7 @@ import (
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
-	"github.com/fencelock/fencelock/lab/torture/internal/wire"
+	"github.com/fencelock/fencelock/lab/torture/internal/lossynet"
 )
 
 // TestMain lets the test binary be the client and the resource too.
@@ -59,7 +59,7 @@ func TestWireCatchesABrokenLock(t *testing.T) {
 	if err := servers.Redis.Need(); err != nil {
 		t.Skip(err)
 	}
-	w, err := wire.New(1)
+	w, err := lossynet.New(1)
 	if err != nil {
 		t.Skip(err)
 	}

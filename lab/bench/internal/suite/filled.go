@@ -12,11 +12,11 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
 
-// filled is a server to be filled with what package layout writes.
+// filled is a server to be filled with what package fill writes.
 type filled struct {
 	*Env
 	store driver.Store
@@ -52,8 +52,8 @@ func (f *filled) stop() {
 }
 
 // hold makes a process that lives hold n locks.
-func (f *filled) hold(ctx context.Context, n int) (*layout.Owner, error) {
-	o := layout.NewOwner(f.store, f.raw, longTTL)
+func (f *filled) hold(ctx context.Context, n int) (*fill.Owner, error) {
+	o := fill.NewOwner(f.store, f.raw, longTTL)
 	err := o.Hold(ctx, holdName, n, func(held int) { f.Progress("%s of %d", LocksHeld(held), n) })
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
 		e.Progress("%s: sharing the lock", Readers(n))
 		// A worker that locks its own name lets what it has begun end.
 		task := worker.Task{Name: sharedName(n), Own: true, Goroutines: 1, Uncanceled: true}
-		if err := layout.Share(ctx, f.store, task.Name+"/0", n, longTTL); err != nil {
+		if err := fill.Share(ctx, f.store, task.Name+"/0", n, longTTL); err != nil {
 			return nil, err
 		}
 		runs = append(runs, run{Readers(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
@@ -96,7 +96,7 @@ func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
 		return nil, err
 	}
 	for _, n := range sizes { // fewer readers would have looked cheaper
-		if err := layout.Holders(ctx, f.store, sharedName(n)+"/0", n); err != nil {
+		if err := fill.Holders(ctx, f.store, sharedName(n)+"/0", n); err != nil {
 			return nil, err
 		}
 	}
@@ -186,7 +186,7 @@ func (e *Env) GrowHeld(ctx context.Context, candidates []*candidate.Candidate, s
 				if err != nil {
 					return nil, err
 				}
-				return s, layout.Holders(ctx, f.store, holdName+"/0", 1)
+				return s, fill.Holders(ctx, f.store, holdName+"/0", 1)
 			}})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 )
 
 // Sessions is the case of so many sessions.
@@ -107,7 +107,7 @@ func (f *filled) openSessions(ctx context.Context, n int) (sessions []driver.Ses
 	}
 	sessions = make([]driver.Session, n)
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "web-17:4242"}}
-	err = layout.Parallel(n, func(i int) error {
+	err = fill.Parallel(n, func(i int) error {
 		name := fmt.Sprint("kept/", i)
 		s, _, err := stores[i%sharedClients].Open(ctx, driver.OpenRequest{Shard: stores[0].Shard(name), ID: driver.NewSessionID(), TTL: longTTL})
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/stat"
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 	"github.com/fencelock/fencelock/lab/bench/internal/worker"
@@ -53,7 +53,7 @@ func (e *Env) MoveSlots(ctx context.Context, locks, buckets int) (Cells, error) 
 	if err != nil {
 		return nil, err
 	}
-	owner := layout.NewOwner(store, client, longTTL)
+	owner := fill.NewOwner(store, client, longTTL)
 	e.Progress("%s on a cluster: writing them", LocksHeld(locks))
 	if err := owner.Hold(ctx, holdName, locks, nil); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
@@ -68,11 +68,11 @@ func (e *Env) sweep(ctx context.Context, locks, sessions int) (before, swept Sam
 		return nil, nil, err
 	}
 	defer closeAll(others)
-	empty, err := layout.Size(ctx, f.raw, f.store)
+	empty, err := fill.Size(ctx, f.raw, f.store)
 	if err != nil {
 		return nil, nil, err
 	}
-	dead := layout.NewOwner(f.store, f.raw, deadTTL)
+	dead := fill.NewOwner(f.store, f.raw, deadTTL)
 	if err := dead.Hold(ctx, holdName, locks, nil); err != nil {
 		return nil, nil, err
 	}
@@ -87,13 +87,13 @@ func (e *Env) sweep(ctx context.Context, locks, sessions int) (before, swept Sam
 	time.Sleep(time.Until(ends))
 	e.Progress("the session has ended")
 	swept, err = f.beside(ctx, others, func(took time.Duration) (bool, error) {
-		left, err := layout.Size(ctx, f.raw, f.store)
+		left, err := fill.Size(ctx, f.raw, f.store)
 		return left > empty+locks/100 && took < sweptWithin, err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	left, err := layout.Size(ctx, f.raw, f.store)
+	left, err := fill.Size(ctx, f.raw, f.store)
 	swept[Left] = 100 * float64(max(0, left-empty)) / float64(locks)
 	return before, swept, err
 }

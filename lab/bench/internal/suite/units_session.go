@@ -11,7 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 )
 
@@ -63,7 +63,7 @@ func (e *Env) unitSession(ctx context.Context, c *candidate.Candidate, u *Units)
 // openSessions opens so many, in turn on the stores of lockers of ours.
 func openSessions(ctx context.Context, lockers []candidate.Locker, n int) ([]driver.Session, error) {
 	sessions := make([]driver.Session, n)
-	err := layout.Parallel(n, func(i int) error {
+	err := fill.Parallel(n, func(i int) error {
 		store, err := candidate.StoreOf(lockers[i%len(lockers)])
 		if err != nil {
 			return err

@@ -18,8 +18,8 @@ import (
 	"github.com/fencelock/fencelock/lab/internal/rig"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
+	"github.com/fencelock/fencelock/lab/torture/internal/lossynet"
 	"github.com/fencelock/fencelock/lab/torture/internal/resource"
-	"github.com/fencelock/fencelock/lab/torture/internal/wire"
 )
 
 // patience is how long the first grant of a cell may take.
@@ -31,9 +31,9 @@ type run struct {
 	rig     *deployment.Rig
 	res     *rig.Child
 	resAddr string
-	busy    []sync.Mutex   // one for each server, held while it is harmed
-	wire    *wire.Wire     // nil if no step is about packets
-	way     *servers.Proxy // of the wire to the resource
+	busy    []sync.Mutex      // one for each server, held while it is harmed
+	network *lossynet.Network // nil if no step is about packets
+	way     *servers.Proxy    // of the wire to the resource
 
 	mu         sync.Mutex
 	rng        *rand.Rand // steps run side by side
@@ -93,10 +93,10 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	defer r.rig.Stop()
 	r.busy = make([]sync.Mutex, len(r.rig.Servers))
 	if r.c.Plan.Wants().Wire {
-		if r.wire, err = wire.New(r.c.Seed); err != nil {
+		if r.network, err = lossynet.New(r.c.Seed); err != nil {
 			return Result{}, err
 		}
-		defer r.wire.Close()
+		defer r.network.Close()
 	}
 	defer r.end()
 	if err := r.begin(); err != nil {
@@ -204,8 +204,8 @@ func (r *run) begin() error {
 	if err := reachable(r.resAddr); err != nil {
 		return err
 	}
-	if r.wire != nil {
-		l, err := r.wire.ListenResource()
+	if r.network != nil {
+		l, err := r.network.ListenResource()
 		if err != nil {
 			return err
 		}
@@ -230,10 +230,10 @@ func (r *run) begin() error {
 
 // proxy makes the proxy of a client before an address.
 func (r *run) proxy(client int, addr string) (*servers.Proxy, error) {
-	if r.wire == nil {
+	if r.network == nil {
 		return servers.NewProxy(addr)
 	}
-	l, err := r.wire.Listen(client)
+	l, err := r.network.Listen(client)
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func (r *run) startClient(s *slot) error {
 		via[r.rig.Reach[i]] = p.Addr
 	}
 	by, resource := servers.Start, r.resAddr
-	if r.wire != nil {
-		by, resource = r.wire.Start, r.way.Addr
+	if r.network != nil {
+		by, resource = r.network.Start, r.way.Addr
 	}
 	var names []string
 	for i := range r.c.Locks {

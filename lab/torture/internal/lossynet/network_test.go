@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wire
+package lossynet
 
 import (
 	"bufio"
@@ -36,7 +36,7 @@ func echo(t *testing.T, l net.Listener) {
 	}()
 }
 
-func newWire(t *testing.T) *Wire {
+func newNetwork(t *testing.T) *Network {
 	t.Helper()
 	w, err := New(1)
 	if err != nil {
@@ -47,7 +47,7 @@ func newWire(t *testing.T) *Wire {
 }
 
 // dialed connects from the side of the clients.
-func dialed(t *testing.T, w *Wire, addr net.Addr) net.Conn {
+func dialed(t *testing.T, w *Network, addr net.Addr) net.Conn {
 	t.Helper()
 	var c net.Conn
 	err := w.near.in(func() (err error) { c, err = net.Dial("tcp", addr.String()); return err })
@@ -79,7 +79,7 @@ func TestTCPSurvivesEveryState(t *testing.T) {
 		"late": {Late: 30, By: 3 * time.Millisecond}, "slow": {Slow: true, By: time.Millisecond}, "flap": {Flap: true, By: 30 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWire(t)
+			w := newNetwork(t)
 			l, err := w.Listen(2)
 			must.OK(t, err)
 			echo(t, l)
@@ -95,7 +95,7 @@ func TestTCPSurvivesEveryState(t *testing.T) {
 
 // TestOneDirection: a cut of one direction, and of one client, leaves the others alone.
 func TestOneDirection(t *testing.T) {
-	w := newWire(t)
+	w := newNetwork(t)
 	var conns []net.Conn
 	for client := range 2 {
 		l, err := w.Listen(client)
@@ -126,7 +126,7 @@ func TestOneDirection(t *testing.T) {
 
 // TestStart: a command of a client is on the wire and not on the machine's network.
 func TestStart(t *testing.T) {
-	w := newWire(t)
+	w := newNetwork(t)
 	var out bytes.Buffer
 	cmd := exec.Command("ip", "-o", "-4", "addr")
 	cmd.Stdout = &out
@@ -189,7 +189,7 @@ const helper = "WIRE_HELPER"
 // TestWireEndsWithItsProcess: after kill -9 no client keeps the namespace, which has no name
 // under which it could stay.
 func TestWireEndsWithItsProcess(t *testing.T) {
-	newWire(t) // or there is no right to make one
+	newNetwork(t) // or there is no right to make one
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), helper+"=1")
 	out, err := cmd.StdoutPipe()

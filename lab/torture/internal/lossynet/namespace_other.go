@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package wire
+package lossynet
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layout writes millions of held locks as redisstore keeps them (docs/redis-layout.md, version 2), in seconds. Through the
+// Package fill writes millions of held locks as redisstore keeps them (docs/redis-layout.md, version 2), in seconds. Through the
 // store that takes minutes, and the memory of the clients that hold them. Thousands of readers of one lock go through the store.
 //
 //	Owner ── Open through the store ──▶ sessions
@@ -9,7 +9,7 @@
 //
 // Only this package knows the layout: another layout changes this file. A fill that the store
 // does not understand is an error, not a wrong figure.
-package layout
+package fill
 
 import (
 	"context"

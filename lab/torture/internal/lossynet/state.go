@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is a lossy network between the clients of a cell and its servers: two network
+// Package lossynet is a lossy network between the clients of a cell and its servers: two network
 // namespaces, joined by two TUN devices and a forwarder in this process that drops, delays,
 // reorders, duplicates and corrupts IP packets.
 //
@@ -11,7 +11,7 @@
 // Each client has its own host on the far side, so each can have its own State. Packets to the
 // host of the resource pass untouched. The namespaces have no names: the kernel removes them,
 // and the devices, when the process that made them ends, however it ends.
-package wire
+package lossynet
 
 import (
 	"math/rand/v2"

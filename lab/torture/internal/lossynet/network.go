@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wire
+package lossynet
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ const (
 // resourceHost is the host whose packets pass untouched, firstClient that of client 0.
 const resourceHost, firstClient = 9, 10
 
-// Wire is a network between clients and the far side. Close ends it.
-type Wire struct {
+// Network is between clients and the far side. Close ends it.
+type Network struct {
 	near, far *namespace
 	f         *forwarder
 	devices   []*device
@@ -29,8 +29,8 @@ type Wire struct {
 
 // New makes a wire whose chance comes from a seed. It fails if this process may not make
 // namespaces or TUN devices.
-func New(seed uint64) (*Wire, error) {
-	w := &Wire{f: newForwarder(seed)}
+func New(seed uint64) (*Network, error) {
+	w := &Network{f: newForwarder(seed)}
 	err := w.make()
 	if err != nil {
 		w.Close()
@@ -42,7 +42,7 @@ func New(seed uint64) (*Wire, error) {
 }
 
 // make makes the namespaces and the devices.
-func (w *Wire) make() (err error) {
+func (w *Network) make() (err error) {
 	if w.near, err = newNamespace(); err != nil {
 		return err
 	}
@@ -71,23 +71,23 @@ func (w *Wire) make() (err error) {
 }
 
 // Set changes the wire of a client, and returns how many packets the state before had touched.
-func (w *Wire) Set(client int, s State) (touched int) { return w.f.set(firstClient+byte(client), s) }
+func (w *Network) Set(client int, s State) (touched int) { return w.f.set(firstClient+byte(client), s) }
 
 // Listen listens on the far side for a client.
-func (w *Wire) Listen(client int) (net.Listener, error) {
+func (w *Network) Listen(client int) (net.Listener, error) {
 	return w.far.listen(fmt.Sprintf(farHost+":0", firstClient+client))
 }
 
 // ListenResource listens on the far side for all clients, past all faults.
-func (w *Wire) ListenResource() (net.Listener, error) {
+func (w *Network) ListenResource() (net.Listener, error) {
 	return w.far.listen(fmt.Sprintf(farHost+":0", resourceHost))
 }
 
 // Start starts a command of a client. It ends with the wire at the latest.
-func (w *Wire) Start(cmd *exec.Cmd) error { return w.near.start(cmd) }
+func (w *Network) Start(cmd *exec.Cmd) error { return w.near.start(cmd) }
 
 // Close removes the devices and the namespaces.
-func (w *Wire) Close() {
+func (w *Network) Close() {
 	for _, d := range w.devices {
 		_ = d.Close()
 	}
