@@ -6,8 +6,10 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -351,4 +353,84 @@ func (p *Proxy) pass(l *link, to net.Conn, data []byte) bool {
 	}
 	_, err := to.Write(data)
 	return err == nil
+}
+
+// LostReply is a filter of a Proxy that loses one reply: the first one, after Start, on the connection of
+// a request that has the mark in it.
+type LostReply struct {
+	mark  []byte
+	on    atomic.Bool
+	asked atomic.Int64 // the connection, + 1
+	over  atomic.Bool
+}
+
+// LoseReplyTo sets the filter of the proxy.
+func (p *Proxy) LoseReplyTo(mark string) *LostReply {
+	l := &LostReply{mark: []byte(mark)}
+	p.Filter(l.filter)
+	return l
+}
+
+// Start begins to look for the request.
+func (l *LostReply) Start() { l.on.Store(true) }
+
+// Done reports whether the reply was lost.
+func (l *LostReply) Done() bool { return l.over.Load() }
+
+func (l *LostReply) filter(conn int, toServer bool, data []byte) bool {
+	if toServer && l.on.Load() && bytes.Contains(data, l.mark) {
+		l.asked.CompareAndSwap(0, int64(conn)+1)
+		return true
+	}
+	return toServer || l.asked.Load() != int64(conn)+1 || !l.over.CompareAndSwap(false, true)
+}
+
+// Valve dials connections, and holds back everything that they send while it is shut.
+type Valve struct {
+	mu   sync.Mutex
+	open chan struct{} // nil: it is open
+}
+
+// Shut shuts the valve until heal is called.
+func (v *Valve) Shut() (heal func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	open := make(chan struct{})
+	v.open = open
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.open = nil
+		close(open)
+	}
+}
+
+func (v *Valve) wait() {
+	v.mu.Lock()
+	open := v.open
+	v.mu.Unlock()
+	if open != nil {
+		<-open
+	}
+}
+
+// Dial connects to a server.
+func (v *Valve) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	v.wait()
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &valveConn{Conn: conn, v: v}, nil
+}
+
+type valveConn struct {
+	net.Conn
+	v *Valve
+}
+
+// Write implements net.Conn.
+func (c *valveConn) Write(p []byte) (int, error) {
+	c.v.wait()
+	return c.Conn.Write(p)
 }

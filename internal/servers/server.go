@@ -39,11 +39,13 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -351,4 +353,121 @@ func children(pid int) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// Start starts a command that ends with this process. It starts it on a thread that
+// lives as long as we do: the kernel ends such a command with the thread that started
+// it, and Go ends threads as it likes.
+func Start(cmd *exec.Cmd) error {
+	threadOnce.Do(func() {
+		go func() {
+			runtime.LockOSThread()
+			for f := range thread {
+				f()
+			}
+		}()
+	})
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = Mortal()
+	}
+	result := make(chan error)
+	thread <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+var (
+	threadOnce sync.Once
+	thread     = make(chan func())
+)
+
+// AwaitStopped waits until a process that was sent SIGSTOP has stopped. The signal
+// stops its threads one after the other, and until then the last thread may still
+// answer. Only Linux reports this; elsewhere AwaitStopped returns at once.
+func AwaitStopped(pid int) {
+	for deadline := time.Now().Add(patience); !stopped(pid) && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// stopped reports whether no thread of a process runs: each is stopped, or dead. A child
+// of a server that ended by itself stays a zombie while its parent is stopped.
+func stopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range threads {
+		text, _ := os.ReadFile(file)
+		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.ContainsAny(state[:1], "TZX") {
+			return false
+		}
+	}
+	return true
+}
+
+// patience is how long a server may take to start or to stop, and a set of servers for
+// anything: far more than they need, because test machines are slow and shared.
+const patience = 60 * time.Second
+
+// Await polls until ok, and returns an error that names what it waited for if that takes
+// too long.
+func Await(what string, ok func() bool) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			return fmt.Errorf("waited %v unsuccessfully: %s", patience, what)
+		}
+	}
+	return nil
+}
+
+// Test starts a server, or several, that end with a test. It skips the test if the
+// programs are not installed.
+func Test[S interface{ Stop() }](t testing.TB, start func() (S, error)) S {
+	t.Helper()
+	s, err := start()
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Example runs an example that needs a server, and compares what it prints. The example
+// finds the server's URL in an environment variable. It has no Output comment, because go
+// test cannot skip an example where the server is not installed.
+//
+// What an example prints is captured by replacing os.Stdout, so the test must not be
+// parallel; t.Setenv makes sure of that.
+func Example(t *testing.T, example func(), variable, url, want string) {
+	t.Helper()
+	t.Setenv(variable, url)
+	if got := printed(t, example); got != want {
+		t.Errorf("the example printed %q, want %q", got, want)
+	}
+}
+
+// printed returns what f prints.
+func printed(t *testing.T, f func()) string {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(out)
+		text <- string(all)
+	}()
+	stdout := os.Stdout
+	os.Stdout = in
+	func() {
+		defer func() { os.Stdout = stdout }()
+		f()
+	}()
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	return <-text
 }

@@ -206,3 +206,83 @@ func (sh *shard) breakGrant(l *lock, token driver.Token, now time.Time) (driver.
 	sh.promote(l, now)
 	return fence, nil
 }
+
+// keptLock is a lock that is kept taken until a moment although its claim is
+// gone. No session ends it, and the name may never be asked for again: without a
+// list by time the mark of every occurrence of a job would stay in memory.
+type keptLock struct {
+	until time.Time
+	name  string
+}
+
+// free frees the locks that were kept until now, and drops what only a grace
+// period needs. mu must be held.
+func (sh *shard) free(now time.Time) {
+	for len(sh.kept) > 0 && !now.Before(sh.kept[0].until) {
+		name := heap.Pop(&sh.kept).(keptLock).name
+		sh.refresh(name, now)
+		sh.tidy(name)
+	}
+	if len(sh.reclaimed) > 0 && sh.grace(now) == 0 {
+		clear(sh.reclaimed)
+	}
+}
+
+// keptHeap is a heap of kept locks by their end.
+type keptHeap []keptLock
+
+func (h keptHeap) Len() int           { return len(h) }
+func (h keptHeap) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
+func (h keptHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *keptHeap) Push(x any) { *h = append(*h, x.(keptLock)) }
+
+// Pop implements heap.Interface.
+func (h *keptHeap) Pop() any {
+	old := *h
+	k := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return k
+}
+
+// watch notes that the session of a claim wants notices about it.
+func (e *entry) watch(c *driver.Claim) {
+	if c.Watch {
+		e.claim.Watch, e.live.watching = true, true
+	}
+}
+
+// notifyHolders notifies the sessions of the watched grants of a lock that a claim is
+// queued for it. A grant is notified once; the keep-alive repeats it.
+func (sh *shard) notifyHolders(l *lock) {
+	if len(l.queue) == 0 || sh.notice != driver.NoticeAtOnce {
+		return
+	}
+	for _, g := range l.grants {
+		if !g.notified {
+			g.notify()
+		}
+	}
+}
+
+// renotify notifies a session of all its watched grants that claims are queued for.
+func (sh *shard) renotify(l *liveness) {
+	if !l.watching || sh.notice == driver.NoNotice {
+		return
+	}
+	for _, e := range l.claims {
+		if e.granted && len(sh.lock(e.claim.Name).queue) > 0 {
+			e.notify()
+		}
+	}
+}
+
+// notify calls the holder's session, if that watches the grant.
+func (e *entry) notify() {
+	if e.live == nil || !e.claim.Watch || e.live.wanted == nil {
+		return
+	}
+	e.notified = true
+	e.live.wanted(e.claim.Seq)
+}

@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -153,4 +154,22 @@ func errCanceled(op string, err error) error {
 // worth waiting for the rest: as long again, and at least a little.
 func spent(began time.Time, least time.Duration) time.Duration {
 	return max(time.Since(began), least)
+}
+
+// Check asks every node whose store is a driver.Checker whether its servers are fit to keep
+// locks. The Node of a finding begins with the name of the node. A node that does not answer
+// is a finding (unreachable) and not an error: locks work while a majority of the nodes does.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	var all []composite.Part
+	for _, n := range s.nodes {
+		all = append(all, composite.Part{Name: n.Name, Store: n.Store})
+	}
+	return composite.Check(ctx, all, func(down int) driver.Finding {
+		f := driver.Finding{Severity: driver.Warning, Fix: "start it",
+			Reason: fmt.Sprintf("%d of %d nodes do not answer; locks work while a majority does", down, len(all))}
+		if len(all)-down < s.majority() {
+			f.Severity = driver.Danger
+		}
+		return f
+	}), nil
 }

@@ -5,11 +5,14 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storekit"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
-	"github.com/redis/go-redis/v9"
 )
 
 // Open connects to the server at a URL and returns a store that owns its client:
@@ -89,4 +92,57 @@ func FromURL(url string, opts *Options) (*Store, error) {
 // store makes the store of a client that it owns.
 func (t *target) store(client redis.UniversalClient) (*Store, error) {
 	return newStore(client, &t.options, client.Close, t.Master)
+}
+
+func init() { driver.Register(opener, driver.Variants("redis")...) }
+
+// opener is Open for driver.OpenStore. If the caller wants to read locks of servers on
+// which locks are unsafe it asks them whether these can be read. Some cannot, as a Sentinel.
+func opener(ctx context.Context, url string, opts driver.OpenOptions) (driver.OpenedStore, error) {
+	o := &Options{Warn: opts.Warn}
+	s, err := Open(ctx, url, o)
+	if err == nil {
+		return s, nil
+	}
+	if opts.Refused == nil || !errors.Is(err, driver.ErrRefused) {
+		return nil, err
+	}
+	s, fromErr := FromURL(url, o)
+	if fromErr != nil {
+		return nil, err
+	}
+	if _, readErr := s.Inspect(ctx, "fencelock"); readErr != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	opts.Refused(err)
+	return s, nil
+}
+
+// target is a URL that was understood.
+type target struct {
+	*goredis.Target
+	options Options // the caller's, with the settings that the URL has
+}
+
+// form is what URLs look like. "valkey" may stand for "redis" in each scheme.
+var form = goredis.Form{Package: "redisstore", Scheme: "redis"}
+
+// parseURL reads a URL of the grammar that Open documents.
+func parseURL(text string, opts *Options) (*target, error) {
+	t := &target{}
+	if opts != nil {
+		t.options = *opts
+	}
+	o, f := &t.options, form
+	f.More = storekit.Parameters{
+		"namespace": storekit.Option("Namespace", &o.Namespace, storekit.Text), "max_ttl": storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration),
+		"buckets": storekit.Option("Buckets", &o.Buckets, storekit.Number), "grace": storekit.Option("Grace", &o.Grace, storekit.Bool),
+		"accept": storekit.Option("Accept", &o.Accept, storekit.List),
+	}
+	if rest, ok := strings.CutPrefix(text, "valkey"); ok {
+		text = "redis" + rest
+	}
+	var err error
+	t.Target, err = goredis.Parse(text, f)
+	return t, err
 }

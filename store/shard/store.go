@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/composite"
 )
 
 // Store is a driver.Store made of several. Make one with New. It is safe for
@@ -117,4 +119,50 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // errReserved refuses names that are the shard's own.
 func errReserved(op string) error {
 	return fmt.Errorf("shard: %s: names that start with %q are reserved; choose another name: %w", op, reserved, driver.ErrRefused)
+}
+
+// weakest returns what all members can do. It fails where no answer would be
+// true for every name.
+func weakest(members []Member) (driver.Caps, error) {
+	caps := members[0].Store.Caps()
+	var servers, advice, assumes []string
+	for _, m := range members {
+		c := m.Store.Caps()
+		if c.Queue != caps.Queue || c.Push != caps.Push {
+			// Whether turns are fair, or a wait is pushed, would depend on the
+			// name of the lock.
+			return caps, fmt.Errorf("shard: members %q and %q differ in Caps.Queue or Caps.Push; use members of one kind", members[0].Name, m.Name)
+		}
+		if !slices.Contains(servers, c.Engine) {
+			servers = append(servers, c.Engine)
+		}
+		if c.Advice != "" {
+			advice = append(advice, fmt.Sprintf("member %s: %s", m.Name, c.Advice))
+		}
+		if c.Assumes != "" && !slices.Contains(assumes, c.Assumes) {
+			assumes = append(assumes, c.Assumes)
+		}
+		caps = composite.Common(caps, c)
+	}
+	if caps.MaxTTL > 0 && caps.MinTTL > caps.MaxTTL {
+		return caps, errors.New("shard: no TTL suits all members: the greatest MinTTL is " +
+			caps.MinTTL.String() + ", the least MaxTTL " + caps.MaxTTL.String())
+	}
+	caps.Engine = "shard of " + strings.Join(servers, ", ")
+	caps.Advice = strings.Join(advice, "; ")
+	caps.Assumes = strings.Join(assumes, "\n")
+	return caps, nil
+}
+
+// Check asks every member whose store is a driver.Checker whether its servers are fit to keep
+// locks. The Node of a finding begins with the name of the member. A member that does not
+// answer is a finding (unreachable) and not an error: the names of the others can be locked.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	var all []composite.Part
+	for _, m := range s.members {
+		all = append(all, composite.Part{Name: m.Name, Store: m.Store})
+	}
+	return composite.Check(ctx, all, func(int) driver.Finding {
+		return driver.Finding{Severity: driver.Danger, Reason: "it does not answer, so none of its names can be locked", Fix: "start it"}
+	}), nil
 }

@@ -3,16 +3,21 @@
 // Package lockview has what the commands and the server show of locks, and what an operator
 // does with one: break it.
 //
-//	view.go       a lock as JSON               selection.go  which locks, in which order
-//	changes.go    what happened between polls  findings.go   whether a store is fit to keep locks
+//	view.go       a lock as JSON, and whether a store is fit to keep locks
+//	changes.go    what happened between polls
+//	selection.go  which locks, in which order
 package lockview
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
+	"github.com/fencelock/fencelock/driver"
 )
 
 // The views are what -o json and the server print. Fields are only added. Durations are in
@@ -196,4 +201,93 @@ func CleanAll(locks []fencelock.Status) []fencelock.Status {
 		locks[i] = Clean(locks[i])
 	}
 	return locks
+}
+
+// Findings checks the servers of a store and its guarantees. What is missing for
+// correctness is a danger if correctness is asked for, otherwise a note. graceFix is how
+// to make the store keep locks over a data loss, "" if it cannot.
+func Findings(ctx context.Context, store driver.Store, g fencelock.Guarantees, graceFix string, correctness bool) []driver.Finding {
+	all := []driver.Finding{}
+	if checker, ok := store.(driver.Checker); ok {
+		found, err := checker.Check(ctx)
+		all = append(all, found...)
+		if err != nil { // a server did not answer; the findings of the others stand
+			all = append(all, driver.Finding{Severity: driver.Warning, Code: "unreachable", Reason: "a server could not be checked: " + err.Error(),
+				Fix: "start it; if only this machine does not reach it, check the network"})
+		}
+	} else {
+		all = append(all, driver.Finding{Severity: driver.Note, Code: "unchecked", Reason: "this store cannot check its server"})
+	}
+	for _, f := range unfit(g, graceFix) {
+		if !correctness {
+			f.Severity = driver.Note
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// PlainFindings leaves out of findings what is for Go programs.
+func PlainFindings(findings []driver.Finding) {
+	for i, f := range findings {
+		findings[i].Reason, findings[i].Fix = text.Plain(f.Reason), text.Plain(f.Fix)
+	}
+}
+
+// unfit says what is missing where doing the work twice would corrupt something.
+func unfit(g fencelock.Guarantees, graceFix string) []driver.Finding {
+	var found []driver.Finding
+	if g.Fencing != fencelock.Strict {
+		found = append(found, driver.Finding{Severity: driver.Danger, Code: "fencing", Reason: "tokens are not strict: they are " + g.Fencing.String(), Fix: "use another store"})
+	}
+	if !g.SurvivesCrash {
+		fix := graceFix
+		if fix == "" {
+			fix = "use another store, or check the token wherever something is written"
+		}
+		found = append(found, driver.Finding{Severity: driver.Danger, Code: "data-loss",
+			Reason: "a crash or failover of the server may lose the holder of a lock, and another client may acquire the lock while it is held", Fix: fix})
+	}
+	return found
+}
+
+// BreakRequest is what an operator asks for. Token is that of the holder, so that a lease
+// that began later is not hit.
+type BreakRequest struct {
+	Token  fencelock.Token
+	Reason string
+	By     string
+}
+
+// Broken is what was done.
+type Broken struct {
+	Time   time.Time       `json:"time"`
+	Lock   string          `json:"lock"`
+	Token  fencelock.Token `json:"token,string"`
+	Fence  fencelock.Token `json:"fence,string"`
+	Holder *Holder         `json:"holder,omitempty"`
+	By     string          `json:"by"`
+	Reason string          `json:"reason"`
+}
+
+// ErrGrace: the store was reset, and the holder that it shows may be stale.
+var ErrGrace = errors.New("the store was reset, and the holder that it shows may be one from before")
+
+// Break breaks the lease of a lock that was inspected just before. It returns ErrGrace during
+// a grace period, and fencelock.ErrNotHeld if no holder has the token; nothing was done then.
+func Break(ctx context.Context, c *fencelock.Client, st *fencelock.Status, r BreakRequest) (*Broken, error) {
+	if st.Grace > 0 {
+		return nil, fmt.Errorf("%s: %w; wait %s", st.Name, ErrGrace, text.Short(st.Grace))
+	}
+	done := &Broken{Time: time.Now(), Lock: st.Name, Token: r.Token, By: r.By, Reason: r.Reason}
+	at := slices.IndexFunc(st.Holders, func(h fencelock.Holder) bool { return h.Token.Base() == r.Token.Base() })
+	if at >= 0 {
+		done.Holder = HolderOf(&st.Holders[at])
+	}
+	fence, err := c.Break(ctx, st.Name, r.Token)
+	if err != nil {
+		return nil, err
+	}
+	done.Fence = fence
+	return done, nil
 }

@@ -130,7 +130,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 	if channel == "" { // nothing is published
 		return driver.Outcome{State: driver.Busy, PollAfter: s.ttl}, nil
 	}
-	hints, leave := s.store.ears.join(channel, text)
+	hints, leave := s.store.subscriptions.join(channel, text)
 	defer leave()
 	for {
 		select {

@@ -4,9 +4,11 @@ package foreign
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -59,10 +61,10 @@ type Options struct {
 
 // Store is the store that redissonstore.Store and setnxstore.Store embed. Its methods are part of their API.
 type Store struct {
-	client rediscmd.Client
-	opts   Options
-	close  func() error
-	ears   ears
+	client        rediscmd.Client
+	opts          Options
+	close         func() error
+	subscriptions subscriptions
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -71,13 +73,13 @@ var _ driver.Store = (*Store)(nil)
 // caller's. It does no I/O.
 func New(client rediscmd.Client, opts Options, closeClient func() error) *Store {
 	s := &Store{client: client, opts: opts, close: closeClient}
-	s.ears.client, s.ears.plain = client, opts.Kind == Plain
+	s.subscriptions.client, s.subscriptions.plain = client, opts.Kind == Plain
 	return s
 }
 
 // Close ends the subscriptions, and closes the client if it is the store's.
 func (s *Store) Close() error {
-	s.ears.close()
+	s.subscriptions.close()
 	if s.close == nil {
 		return nil
 	}
@@ -327,4 +329,88 @@ func (s *Store) unsupported(ctx context.Context, op string) error {
 		return s.errorf("%s: %w", op, err)
 	}
 	return s.errorf("%s: %w in this format", op, errors.ErrUnsupported)
+}
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded: it is there
+	}
+	return string(text)
+}
+
+// load returns a script. None has flags, which a server before 7.0 does not understand: a
+// fleet of Java services may still have one.
+func load(name string) *rediscmd.Script {
+	return rediscmd.Compose(name, source("lib"), "", source(name))
+}
+
+var (
+	openScript      = load("open")
+	keepScript      = load("keep")
+	mendScript      = load("mend")
+	takeScript      = load("take")
+	takeRWScript    = load("takerw")
+	takePlainScript = load("takeplain")
+	releaseScript   = load("release")
+	closeScript     = load("close")
+	breakScript     = load("break")
+	inspectScript   = load("inspect")
+)
+
+// Check asks the servers and returns what makes them a worse place for locks.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	found, _, err := CheckRuns(ctx, s)
+	return found, err
+}
+
+// CheckRuns is Check, and returns the run_id of each server that answered, by its address.
+func CheckRuns(ctx context.Context, s *Store) (found []driver.Finding, runs map[string]string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, s.errorf("check: %w", err)
+	}
+	nodes, err := s.client.Nodes(ctx)
+	if err != nil {
+		return nil, nil, s.errorf("check: find the servers: %w", err)
+	}
+	found = []driver.Finding{{Severity: driver.Note, Code: "efficiency-only",
+		Reason: "locks in this format survive no failover, and other libraries take no token", Fix: s.opts.Advice}}
+	var failed error
+	runs = map[string]string{}
+	for _, node := range nodes {
+		replies, err := rediscmd.Within(ctx, func() ([]any, error) { return node.Ask(ctx, 1, "INFO") })
+		if err != nil {
+			failed = s.errorf("check: %s: %w", node.Addr, err)
+			continue
+		}
+		text, _ := replies[0].(string)
+		found = append(found, judge(node.Addr, text, s.client.Sharded())...)
+		_, run, _ := strings.Cut(text, "\nrun_id:")
+		runs[node.Addr], _, _ = strings.Cut(run, "\r")
+	}
+	return found, runs, failed
+}
+
+// judge returns what INFO of a server means for locks. It does no I/O.
+func judge(addr, info string, cluster bool) (found []driver.Finding) {
+	add := func(severity driver.Severity, code, reason, fix string) {
+		found = append(found, driver.Finding{Severity: severity, Code: code, Node: addr, Reason: reason, Fix: fix})
+	}
+	has := func(line string) bool { return strings.Contains(info, "\n"+line) }
+	if has("role:slave") {
+		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the master, or through Sentinel")
+	}
+	if has("connected_slaves:") && !has("connected_slaves:0\r") {
+		add(driver.Warning, "failover", "it has replicas: a failover to one that lags can make two holders at once", "keep locks that must survive a failover in fencelock's own format with grace=true (Options{Grace: true} of redisstore)")
+	}
+	if has("maxmemory_policy:") && !has("maxmemory_policy:noeviction") {
+		add(driver.Warning, "eviction", "a lock has a time to live, and the policy evicts such keys when memory is short", "CONFIG SET maxmemory-policy noeviction, or keep locks on a dedicated server")
+	}
+	if !cluster && (has("redis_mode:cluster") || has("server_mode:cluster")) {
+		add(driver.Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters", "use redis.NewClusterClient")
+	}
+	return found
 }

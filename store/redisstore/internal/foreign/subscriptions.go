@@ -14,18 +14,18 @@ import (
 // contended the next one comes at once, and would subscribe again before each wait.
 const linger = 5 * time.Second
 
-// ears are the channels that this process listens to, while a claim waits for their lock.
-type ears struct {
+// subscriptions are the channels that this process listens to, while a claim waits for their lock.
+type subscriptions struct {
 	client rediscmd.Client
 	// plain is set if channels are never sharded.
 	plain bool
 
 	mu       sync.Mutex
-	channels map[string]*ear
+	channels map[string]*subscription
 }
 
-// ear is the subscription to one channel.
-type ear struct {
+// subscription is the subscription to one channel.
+type subscription struct {
 	channel string
 	stop    context.CancelFunc
 	idle    *time.Timer // runs while no claim waits
@@ -37,13 +37,13 @@ type ear struct {
 // join listens to a channel until leave is called. A hint comes once the subscription is
 // confirmed, after each gap and for each message with the text, or whatever its text if that is
 // empty. Hints that no claim took are one hint.
-func (e *ears) join(channel, text string) (hints <-chan struct{}, leave func()) {
+func (ss *subscriptions) join(channel, text string) (hints <-chan struct{}, leave func()) {
 	own := make(chan struct{}, 1)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	one := e.channels[channel]
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	one := ss.channels[channel]
 	if one == nil {
-		one = e.listenLocked(channel)
+		one = ss.listenLocked(channel)
 	}
 	if one.idle != nil {
 		one.idle.Stop()
@@ -54,66 +54,66 @@ func (e *ears) join(channel, text string) (hints <-chan struct{}, leave func()) 
 		own <- struct{}{}
 	}
 	return own, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
 		delete(one.waiting, own)
 		if len(one.waiting) == 0 {
-			one.idle = time.AfterFunc(linger, func() { e.drop(one) })
+			one.idle = time.AfterFunc(linger, func() { ss.drop(one) })
 		}
 	}
 }
 
 // drop ends a subscription, unless a claim waits again.
-func (e *ears) drop(one *ear) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(one.waiting) == 0 && e.channels[one.channel] == one {
+func (ss *subscriptions) drop(one *subscription) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(one.waiting) == 0 && ss.channels[one.channel] == one {
 		one.stop()
-		delete(e.channels, one.channel)
+		delete(ss.channels, one.channel)
 	}
 }
 
 // close ends all subscriptions.
-func (e *ears) close() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for channel, one := range e.channels {
+func (ss *subscriptions) close() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for channel, one := range ss.channels {
 		one.stop()
-		delete(e.channels, channel)
+		delete(ss.channels, channel)
 	}
 }
 
 // listenLocked subscribes. On a cluster a Redisson publishes to the sharded channel or to the
 // plain one, by its version. e.mu must be held.
-func (e *ears) listenLocked(channel string) *ear {
+func (ss *subscriptions) listenLocked(channel string) *subscription {
 	ctx, stop := context.WithCancel(context.Background())
-	one := &ear{channel: channel, stop: stop, waiting: map[chan struct{}]string{}}
-	if e.channels == nil {
-		e.channels = map[string]*ear{}
+	one := &subscription{channel: channel, stop: stop, waiting: map[chan struct{}]string{}}
+	if ss.channels == nil {
+		ss.channels = map[string]*subscription{}
 	}
-	e.channels[channel] = one
+	ss.channels[channel] = one
 	ready := func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
 		one.ready = true
 		one.hintLocked("")
 	}
 	message := func(text string) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
 		one.hintLocked(text)
 	}
-	e.client.Listen(ctx, rediscmd.Channel{Name: channel}, ready, message)
-	if e.client.Sharded() && !e.plain {
-		e.client.Listen(ctx, rediscmd.Channel{Name: channel, Sharded: true}, ready, message)
+	ss.client.Listen(ctx, rediscmd.Channel{Name: channel}, ready, message)
+	if ss.client.Sharded() && !ss.plain {
+		ss.client.Listen(ctx, rediscmd.Channel{Name: channel, Sharded: true}, ready, message)
 	}
 	return one
 }
 
 // hintLocked wakes the claims that a message is about, all of them for an empty one. The mutex of the
-// ears must be held.
-func (o *ear) hintLocked(text string) {
-	for own, wanted := range o.waiting {
+// subscriptions must be held.
+func (sub *subscription) hintLocked(text string) {
+	for own, wanted := range sub.waiting {
 		if wanted != "" && text != "" && text != wanted {
 			continue
 		}
