@@ -3,10 +3,19 @@
 package fleet
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/both"
 )
 
 // Fleet is a number of processes that compete for the same names.
@@ -139,3 +148,74 @@ func (r *Record) Failed(text string) {
 	defer f.mu.Unlock()
 	f.failures = append(f.failures, r.who+": "+text)
 }
+
+// Hold is a time in which a process believed to hold a lock, by the clock of the machine that all processes share.
+type Hold struct {
+	Who, Name string
+	// Reads is set if other readers may hold the lock at the same time.
+	Reads       bool
+	From, Until time.Time
+}
+
+// Overlaps returns the pairs of holds that must not be at the same time.
+func Overlaps(all []Hold) (found [][2]Hold) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(x, y Hold) int { return cmp.Or(strings.Compare(x.Name, y.Name), x.From.Compare(y.From)) })
+	for i, x := range all {
+		for _, y := range all[i+1:] {
+			if y.Name != x.Name || !y.From.Before(x.Until) {
+				break
+			}
+			if !x.Reads || !y.Reads {
+				found = append(found, [2]Hold{x, y})
+			}
+		}
+	}
+	return found
+}
+
+// Phase is which locks a process takes, and how.
+type Phase string
+
+// The phases. Native is the lock of phase old, taken by the library that the fleet comes from.
+const (
+	Native Phase = "native"
+	Old    Phase = "old"
+	Both   Phase = "both"
+	New    Phase = "new"
+	Grace  Phase = "grace" // as New, and it asks for grace
+)
+
+// openPhase opens the store of a phase. All three are settings of the deployment.
+func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.OpenedStore, error) {
+	switch phase {
+	case "old":
+		return fencelock.OpenStore(ctx, oldURL)
+	case "new":
+		return fencelock.OpenStore(ctx, newURL)
+	case "both":
+		old, err := fencelock.OpenStore(ctx, oldURL)
+		if err != nil {
+			return nil, err
+		}
+		next, err := fencelock.OpenStore(ctx, newURL)
+		if err != nil {
+			return nil, errors.Join(err, old.Close())
+		}
+		store, err := both.New(both.Stores{Old: old, New: next}, nil)
+		if err != nil {
+			return nil, errors.Join(err, next.Close(), old.Close())
+		}
+		return stores{store, old, next}, nil
+	}
+	return nil, fmt.Errorf("the phase is %q; use old, both or new", phase)
+}
+
+// stores are the two stores of phase both as one, which has to be closed.
+type stores struct {
+	*both.Store
+	old, next driver.OpenedStore
+}
+
+// Close closes the two stores, after the client.
+func (s stores) Close() error { return errors.Join(s.next.Close(), s.old.Close()) }

@@ -5,12 +5,15 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/quorum"
 	"github.com/fencelock/fencelock/store/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // ours is a client of fencelock.
@@ -136,4 +139,24 @@ func openClient(s Spec, grace bool, client redis.UniversalClient) (Locks, error)
 		need = fencelock.Correctness
 	}
 	return newOurs(s, store, need, client.Close)
+}
+
+// openQuorum uses all servers as nodes; each keeps quiet after a loss.
+func openQuorum(s Spec) (Locks, error) {
+	var nodes []quorum.Node
+	var closers []func() error
+	for i, addr := range s.Addrs {
+		client := s.redis(addr)
+		store, err := redisstore.New(client, &redisstore.Options{Grace: true, MaxTTL: s.MaxTTL, Warn: func(driver.Finding) {}})
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, quorum.Node{Name: fmt.Sprintf("n%d", i), Store: store})
+		closers = append(closers, client.Close)
+	}
+	store, err := quorum.New(nodes, &quorum.Options{NodeTimeout: s.TTL / 4, Alarm: func(quorum.Alarm) {}})
+	if err != nil {
+		return nil, err
+	}
+	return newOurs(s, store, fencelock.Correctness, closers...)
 }

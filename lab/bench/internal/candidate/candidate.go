@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package candidate has everything that is compared, one file each: what the
+// Package candidate has everything that is compared, by file: what the
 // server can do without a lock library, the libraries of others, and ours.
 //
-// To add one, write a file with a Candidate and put it into the list in all.go.
+// To add one, write a file with a Candidate and put it into All, the list.
 package candidate
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 )
 
 // Candidate is one way to take turns.
@@ -86,4 +90,51 @@ func (c *Candidate) One(ctx context.Context, addr string) (Locker, error) {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return lockers[0], nil
+}
+
+// All are the candidates.
+var All = []*Candidate{
+	BareRueidis, BareGoRedis, PingPong, Channel,
+	FencelockRueidis, FencelockGoRedis, FencelockCluster, FencelockLinger,
+	RueidislockDefault, RueidislockFast,
+	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
+	Redislock, RedislockTuned,
+	Redisson, RedissonFair,
+	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
+	BareEtcd, FencelockEtcd, EtcdRecipe,
+	FencelockZK, ZKLock, Curator,
+	BareMemcached, FencelockMemcached, MemcachedRecipe,
+	PostgresCommits, FencelockPostgres, AdvisoryLock, MariaDBCommits, FencelockMariaDB, GetLock,
+	MySQLCommits, FencelockMySQL, GetLockMySQL,
+}
+
+// newRueidis is the client of every candidate that takes one, with the library's
+// defaults except for what locks never use: the cache. lockers is how many share
+// it; each may take some connections for itself.
+func newRueidis(addr string, lockers int) (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true,
+		BlockingPoolSize: max(rueidis.DefaultPoolSize, 4*lockers),
+	})
+}
+
+// newGoRedis is the same for go-redis.
+func newGoRedis(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+}
+
+// shared closes a client when the last of its lockers is closed.
+type shared struct {
+	mu    sync.Mutex
+	users int
+	close func()
+}
+
+func (s *shared) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	if s.users == 0 {
+		s.close()
+	}
 }

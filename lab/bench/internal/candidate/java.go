@@ -78,3 +78,23 @@ func javaFolder() (string, error) {
 func notHere(context.Context, Place, int) ([]Locker, error) {
 	return nil, errors.New("the candidate is not written in Go; it runs only in separate processes")
 }
+
+// Curator is Java's best known client of ZooKeeper. Its lock has no tokens, and a holder
+// is notified of a loss only if it listens to the connection.
+var Curator = &Candidate{
+	Name: "curator", Server: "zk", Settings: "Curator 5.9.0, InterProcessMutex, session timeout 15 s, ExponentialBackoffRetry(1 s, 3)", Waits: true,
+	Open: notHere, Command: javaWorker,
+}
+
+// Redisson is Java's best known client with locks, as it comes.
+var Redisson = newRedisson("redisson", "Redisson 4.7, getLock, defaults: a watchdog of 30 s; its DEL after each unlock is not counted")
+
+// RedissonFair is its lock that keeps the order of asking.
+var RedissonFair = newRedisson("redisson-fair", "Redisson 4.7, getFairLock, defaults; its DEL after each unlock is not counted")
+
+func newRedisson(name, settings string) *Candidate {
+	return &Candidate{
+		Name: name, Server: "redis", Settings: settings, Plain: []string{"subscribe", "unsubscribe"}, Uncounted: []string{"del"}, Waits: true,
+		Open: notHere, Command: javaWorker,
+	}
+}

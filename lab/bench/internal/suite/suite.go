@@ -3,7 +3,7 @@
 // Package suite has what is measured. A suite is what is run on one server, one
 // file each; its parts are made of a few kinds of measurement, one file each too:
 //
-//	redis.go, quorum.go, native.go
+//	redis.go, native.go
 //	    ╰──▶ uncontended.go, contended.go, growth.go, idle.go, holding.go, faults.go
 //
 // A measurement runs its candidates in turn, again and again, and returns a cell for

@@ -11,6 +11,8 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/internal/server"
+	"github.com/fencelock/fencelock/lab/torture/internal/check"
+	"github.com/fencelock/fencelock/lab/torture/internal/history"
 )
 
 // What was ordered did not always happen. The functions of this file check, and
@@ -130,4 +132,28 @@ func refused(ctx context.Context, srv server.Server, d time.Duration) error {
 		last = err
 	}
 	return errors.Join(errors.New("the server took every write"), last)
+}
+
+// reign names the master, "" where two never grant at once.
+func (r *run) reign() (string, error) {
+	if r.rig.Reign == nil {
+		return "", nil
+	}
+	return r.rig.Reign()
+}
+
+// judgeMoved is Judge for a cell whose master was one and is another now. If no step
+// of the plan gave a reason for that, a busy machine was taken for a dead server:
+// the cell is about another fault, and was not run. What the guard let in is wrong
+// for every master.
+func judgeMoved(c Cell, events []history.Event, stall time.Duration, stuck error, was, now string) Result {
+	if was == now || c.Deployment.Split(c.Fault) || c.Plan.Moves(c.TTL) {
+		return Judge(c, events, stall, stuck)
+	}
+	c.Fault.Splits = true
+	r := Judge(c, events, stall, stuck)
+	if r.Counts[check.F] == 0 {
+		r.Status, r.Reason = NotRun, fmt.Sprintf("a server took over and no fault of the plan was the reason: the master was %s, then %s", was, now)
+	}
+	return r
 }
