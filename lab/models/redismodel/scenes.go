@@ -2,6 +2,8 @@
 
 package redismodel
 
+import "github.com/fencelock/fencelock/internal/explore"
+
 // Scenes are the worlds that are searched. Each is as small as the rules it shows to be
 // needed allow. Those that show none are larger, to see that the rules are enough.
 var Scenes = []Scene{
@@ -38,23 +40,15 @@ var Scenes = []Scene{
 const Limit = 25_000_000
 
 // Finding is the outcome of one search: of a scene with all rules, or with all but one.
-type Finding struct {
-	Result
-	Scene string
-	Off   Rule // 0: all rules are on
-}
-
-// Good reports whether it is as it should be: nothing with all rules, a violation with
-// one off.
-func (f Finding) Good() bool { return (f.Off != 0) == (f.Violation != "") }
+type Finding = explore.Finding[Rule]
 
 // Check searches scenes with all rules, at most limit states, and without each of the
 // rules they show, and calls report with each outcome.
 func Check(scenes []Scene, limit int, report func(Finding)) {
 	for _, s := range scenes {
-		report(Finding{Search(s, All(), limit), s.Name, 0})
+		report(Finding{Result: Search(s, All(), limit), Scene: s.Name})
 		for _, off := range s.Shows {
-			report(Finding{Search(s, All(off), Limit), s.Name, off})
+			report(Finding{Result: Search(s, All(off), Limit), Scene: s.Name, Off: off})
 		}
 	}
 }

@@ -4,32 +4,19 @@ package redismodel
 
 import (
 	"fmt"
-	"hash/maphash"
+
+	"github.com/fencelock/fencelock/internal/explore"
 )
 
 // Result is what a search found.
-type Result struct {
-	// States is how many different states were seen.
-	States int
-	// Violation is what is wrong, empty if nothing is.
-	Violation string
-	// Steps lead there, the shortest way.
-	Steps []string
-}
+type Result = explore.Result
 
-// search is one breadth-first search.
+// search is a search of a scene under some rules.
 type search struct {
 	Scene
 	rules Rules
-	seed  maphash.Seed
-	seen  set
-	// parent and act are how each state was reached first, by the number of the state.
-	parent []uint32
-	act    []action
-	// next are the states of the next level, packed, each behind its length, in pieces.
-	next [][]byte
+	all   explore.Search[state, action]
 	// Of the state being expanded.
-	cur   uint32
 	found string
 	last  action
 	stop  uint8 // after which part of a handoff the script that is executed ends, 0 if it does not
@@ -43,31 +30,18 @@ func (m *search) reader(i int) bool { return m.Reader && i == m.Clients-1 }
 // Search tries everything that can happen in a scene under some rules, the shortest
 // histories first, until it finds a violation or has seen all, or limit states.
 func Search(scene Scene, rules Rules, limit int) Result {
-	m := &search{Scene: scene, rules: rules, seed: maphash.MakeSeed()}
-	m.seen.grow(1 << 16)
-	first := m.first()
-	m.reach(&first, action{})
-	for number := uint32(0); m.found == "" && len(m.next) > 0 && m.seen.n < limit; {
-		level := m.next
-		m.next = nil
-		for i, piece := range level {
-			level[i] = nil // it can be freed before the level is done
-			for at := 0; at < len(piece) && m.found == "" && m.seen.n < limit; number++ {
-				n := int(piece[at]) | int(piece[at+1])<<8
-				var s state
-				c := coder{buf: piece[at+2 : at+2+n], read: true}
-				c.state(&s)
-				at += 2 + n
-				m.cur = number
-				m.expand(&s)
-			}
-		}
-	}
-	r := Result{States: m.seen.n, Violation: m.found}
-	if m.found != "" {
-		r.Steps = m.way()
-	}
-	return r
+	m := &search{Scene: scene, rules: rules}
+	m.all = explore.Search[state, action]{Expand: m.expand,
+		Pack: func(s *state, to []byte) []byte {
+			c := coder{buf: to}
+			c.state(s)
+			return c.buf
+		},
+		Unpack: func(s *state, from []byte) {
+			c := coder{buf: from, read: true}
+			c.state(s)
+		}}
+	return m.all.Run([]state{m.first()}, limit)
 }
 
 // first is the state in which all sessions are open and the lock is free.
@@ -95,26 +69,9 @@ func (m *search) reach(s *state, a action) {
 	if m.found != "" && m.last == (action{}) {
 		m.last = a
 	}
-	if m.quiet || !m.seen.add(maphash.Comparable(m.seed, *s)) {
-		return
+	if !m.quiet {
+		m.all.Reach(s, a)
 	}
-	m.parent, m.act = append(m.parent, m.cur), append(m.act, a)
-	m.pack(s)
-}
-
-// pack appends a state to those of the next level.
-func (m *search) pack(s *state) {
-	const size, room = 1 << 22, 1 << 11 // of a piece, and for a state
-	if k := len(m.next); k == 0 || len(m.next[k-1])+room > size {
-		m.next = append(m.next, make([]byte, 0, size))
-	}
-	piece := &m.next[len(m.next)-1]
-	at := len(*piece)
-	c := coder{buf: append(*piece, 0, 0)}
-	c.state(s)
-	*piece = c.buf
-	n := len(c.buf) - at - 2
-	c.buf[at], c.buf[at+1] = byte(n), byte(n>>8)
 }
 
 // wrong notes a violation in the step that is being taken.
@@ -124,68 +81,16 @@ func (m *search) wrong(format string, args ...any) {
 	}
 }
 
-// way returns the steps to the violation.
-func (m *search) way() (steps []string) {
-	if m.last != (action{}) {
-		steps = []string{m.last.String()}
-	}
-	for n := m.cur; n != 0; n = m.parent[n] {
-		steps = append([]string{m.act[n].String()}, steps...)
-	}
-	return steps
-}
-
 // expand reaches everything that one step leads to.
 func (m *search) expand(s *state) {
-	if m.liveness(s); m.found != "" {
-		return
-	}
-	m.faults(s)
-	for i := range m.Clients {
-		m.steps(s, i)
-	}
-}
-
-// set is a set of 64-bit hashes of states: a wrong match among a hundred million has a
-// chance of one in 3,000.
-type set struct {
-	table []uint64
-	n     int
-}
-
-// add reports whether the hash is new.
-func (t *set) add(h uint64) bool {
-	if h == 0 {
-		h = 1
-	}
-	mask := uint64(len(t.table) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		switch t.table[i] {
-		case h:
-			return false
-		case 0:
-			t.table[i] = h
-			if t.n++; t.n*4 > len(t.table)*3 {
-				t.grow(2 * len(t.table))
-			}
-			return true
+	if m.liveness(s); m.found == "" {
+		m.faults(s)
+		for i := range m.Clients {
+			m.steps(s, i)
 		}
 	}
-}
-
-func (t *set) grow(size int) {
-	old := t.table
-	t.table = make([]uint64, size)
-	mask := uint64(size - 1)
-	for _, h := range old {
-		if h == 0 {
-			continue
-		}
-		i := h & mask
-		for t.table[i] != 0 {
-			i = (i + 1) & mask
-		}
-		t.table[i] = h
+	if m.found != "" {
+		m.all.Wrong(m.last, m.found)
 	}
 }
 

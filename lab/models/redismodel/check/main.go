@@ -7,12 +7,11 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
+	"github.com/fencelock/fencelock/internal/explore"
 	"github.com/fencelock/fencelock/lab/models/redismodel"
 )
 
@@ -28,37 +27,15 @@ func main() {
 			scenes = append(scenes, s)
 		}
 	}
-	total, bad := 0, 0
-	began := time.Now()
-	last := began
+	r := explore.NewReport(*states, *verbose)
 	redismodel.Check(scenes, *states, func(f redismodel.Finding) {
-		total += f.States
-		took := time.Since(last).Seconds()
-		last = time.Now()
-		rule, seen := "all rules", "all of them"
+		off := ""
 		if f.Off != 0 {
-			rule = "without " + f.Off.String()
+			off = f.Off.String()
 		}
-		if f.States >= *states {
-			seen = "the first of them"
-		}
-		outcome := "no violation, " + seen
-		if f.Violation != "" {
-			outcome = fmt.Sprintf("counterexample of %d steps: %s", len(f.Steps), f.Violation)
-		}
-		if !f.Good() {
-			bad++
-			outcome = "WRONG: " + outcome
-		}
-		fmt.Printf("model: %-16s %-26s %9d states %6.1f s, %s\n", f.Scene, rule, f.States, took, outcome)
-		if *verbose || f.Off == 0 {
-			for i, step := range f.Steps {
-				fmt.Printf("%8d. %s\n", i+1, step)
-			}
-		}
+		r.Add(f.Scene, off, f.Result)
 	})
-	fmt.Printf("model: %d states, %d searches that did not end as they should, %.0f s\n", total, bad, time.Since(began).Seconds())
-	if bad > 0 {
+	if r.End() > 0 {
 		os.Exit(1)
 	}
 }

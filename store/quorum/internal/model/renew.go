@@ -87,9 +87,10 @@ func (m *search) renewal(s state) {
 		m.reach(s, action{"renewal begins", 0, none, 0})
 	case c.renew == flying && m.renewed(c):
 		c.renew = answered
-		m.reach(s, action{"is renewed", 0, none, c.token})
+		a := action{"is renewed", 0, none, c.token}
+		m.reach(s, a)
 		if has(c.rbefore, 1) && s.att[1].token > c.token {
-			m.wrong(s, "c0 with token %d was renewed after c1 had been granted with %d", c.token, s.att[1].token)
+			m.wrong(a, "c0 with token %d was renewed after c1 had been granted with %d", c.token, s.att[1].token)
 		}
 	}
 }

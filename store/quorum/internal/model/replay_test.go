@@ -64,7 +64,7 @@ func recordCounterexamples(t *testing.T) {
 // replay follows the steps of a counterexample, without a search, and returns the violation they
 // lead to, or nothing if they lead to none or cannot be taken under these rules.
 func replay(scene Scene, rules Rules, steps []string) string {
-	m := &search{Scene: scene, Rules: rules, walking: true}
+	m := &search{Scene: scene, Rules: rules}
 	at := m.starts()
 	for _, step := range append(steps[:len(steps):len(steps)], "") { // the last only looks at what is left behind
 		next := map[state]struct{}{} // one step may have several outcomes

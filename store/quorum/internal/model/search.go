@@ -4,43 +4,24 @@ package model
 
 import (
 	"fmt"
-	"hash/maphash"
 
+	"github.com/fencelock/fencelock/internal/explore"
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
 )
 
 // Result is what a search found.
-type Result struct {
-	// States is how many different states were seen.
-	States int
-	// Violation is what is wrong, empty if nothing is.
-	Violation string
-	// Steps lead there, the shortest way.
-	Steps []string
-}
+type Result = explore.Result
 
-// search is one breadth-first search.
+// search is a search of a scene under some rules, or a walk through it.
 type search struct {
 	Scene
 	Rules
-	seed  maphash.Seed
-	seen  map[uint64]from
+	all *explore.Search[state, action] // nil in a walk
+	// Of a walk: what the last state leads to, by which steps.
 	queue []state
-	// of the state being expanded
-	cur   uint64
+	acts  []action
 	found string
-	last  uint64
-	// of a walk
-	walking bool
-	acts    []action
-	bad     int // the step that led to the violation
-}
-
-// from is how a state was reached first. States are remembered by a 64-bit hash:
-// a wrong match among ten million has a chance of one in 300,000.
-type from struct {
-	parent uint64
-	act    action
+	last  action // the step that led to the violation
 }
 
 // action is a step in a form that costs nothing until it is printed.
@@ -69,26 +50,9 @@ func (a action) String() string {
 // shortest histories first, until it finds a violation or has seen all, or limit
 // states.
 func Search(scene Scene, rules Rules, limit int) Result {
-	m := &search{Scene: scene, Rules: rules, seed: maphash.MakeSeed(), seen: map[uint64]from{}}
-	for _, s := range m.starts() {
-		m.reach(s, action{"counters", none, none, 0})
-	}
-	for m.found == "" && len(m.queue) > 0 && len(m.seen) < limit {
-		level := m.queue
-		m.queue = nil
-		for _, s := range level {
-			m.cur = maphash.Comparable(m.seed, s)
-			m.expand(s)
-			if m.found != "" || len(m.seen) >= limit {
-				break
-			}
-		}
-	}
-	r := Result{States: len(m.seen), Violation: m.found}
-	if m.found != "" {
-		r.Steps = m.way()
-	}
-	return r
+	m := &search{Scene: scene, Rules: rules}
+	m.all = &explore.Search[state, action]{Expand: func(s *state) { m.expand(*s) }}
+	return m.all.Run(m.starts(), limit)
 }
 
 // reach notes a state that can be reached.
@@ -96,45 +60,21 @@ func (m *search) reach(s state, a action) {
 	if m.Timed {
 		s.plain()
 	}
-	if m.walking {
+	if m.all == nil {
 		m.queue, m.acts = append(m.queue, s), append(m.acts, a)
 		return
 	}
-	h := maphash.Comparable(m.seed, s)
-	if _, ok := m.seen[h]; ok {
-		return
-	}
-	m.seen[h] = from{m.cur, a}
-	m.queue = append(m.queue, s)
+	m.all.Reach(&s, a)
 }
 
-// wrong notes a violation in a state that has just been reached.
-func (m *search) wrong(s state, format string, args ...any) {
-	if m.Timed {
-		s.plain()
+// wrong notes a violation in the state that a step leads to, or in the one being expanded if there is no step.
+func (m *search) wrong(a action, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	if m.all != nil {
+		m.all.Wrong(a, what)
+	} else if m.found == "" {
+		m.found, m.last = what, a
 	}
-	if m.found == "" {
-		m.found = fmt.Sprintf(format, args...)
-		if m.walking {
-			m.bad = len(m.queue) - 1
-			return
-		}
-		m.last = maphash.Comparable(m.seed, s)
-	}
-}
-
-// way returns the steps to the violation.
-func (m *search) way() (steps []string) {
-	for h := m.last; h != 0; h = m.seen[h].parent {
-		f, ok := m.seen[h]
-		if !ok {
-			break
-		}
-		if f.parent != 0 {
-			steps = append([]string{f.act.String()}, steps...)
-		}
-	}
-	return steps
 }
 
 // expand reaches everything that one step leads to.
@@ -253,7 +193,7 @@ func (m *search) leftovers(s state) {
 	}
 	for n := range m.Nodes {
 		if o := s.node[n].owner; o != none {
-			m.wrong(s, "all is quiet, and n%d still keeps a record of c%d", n, o)
+			m.wrong(action{}, "all is quiet, and n%d still keeps a record of c%d", n, o)
 		}
 	}
 }

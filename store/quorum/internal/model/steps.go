@@ -192,20 +192,21 @@ func (m *search) decide(s state, i int, known uint8) {
 func (m *search) win(s state, i int, token int8, counts uint8) {
 	c := &s.att[i]
 	c.phase, c.token, c.counts = granted, token, counts
-	m.reach(s, action{"is granted", int8(i), none, token})
+	a := action{"is granted", int8(i), none, token}
+	m.reach(s, a)
 	for j := range m.attempts() {
 		o := s.att[j]
 		if j == i || o.token == 0 {
 			continue
 		}
 		if o.token == token {
-			m.wrong(s, "c%d and c%d were both granted with token %d", j, i, token)
+			m.wrong(a, "c%d and c%d were both granted with token %d", j, i, token)
 		}
 		if has(c.before, j) && o.token >= token {
-			m.wrong(s, "c%d was granted with %d before c%d began, which got %d", j, o.token, i, token)
+			m.wrong(a, "c%d was granted with %d before c%d began, which got %d", j, o.token, i, token)
 		}
 		if m.Timed && o.phase == granted {
-			m.wrong(s, "c%d and c%d hold at once", j, i)
+			m.wrong(a, "c%d and c%d hold at once", j, i)
 		}
 	}
 }

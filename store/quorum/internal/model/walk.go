@@ -25,7 +25,7 @@ type Walks struct {
 
 // NewWalks prepares random schedules of a scene under some rules.
 func NewWalks(scene Scene, rules Rules, seed uint64) *Walks {
-	w := &Walks{m: &search{Scene: scene, Rules: rules, walking: true}, r: rand.New(rand.NewPCG(seed, 42))}
+	w := &Walks{m: &search{Scene: scene, Rules: rules}, r: rand.New(rand.NewPCG(seed, 42))}
 	w.starts = w.m.starts()
 	return w
 }
@@ -39,7 +39,7 @@ func (w *Walks) Walk() Result {
 		m.queue, m.acts = m.queue[:0], m.acts[:0]
 		m.expand(s)
 		if m.found != "" {
-			taken = append(taken, m.acts[m.bad])
+			taken = append(taken, m.last)
 			break
 		}
 		if len(m.queue) == 0 {

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/explore"
 	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/store/quorum/internal/model"
 )
@@ -34,37 +35,20 @@ func main() {
 // search searches every scene, and returns how many searches did not end as they
 // should.
 func search(verbose bool, limit int) int {
-	total, undetected, broken := 0, 0, 0
-	began := time.Now()
+	r := explore.NewReport(limit, verbose)
 	model.Check(model.Scenes, limit, func(f model.Finding) {
-		total += f.States
-		switch {
-		case f.Off == 0 && f.Good() && limit < model.Limit && f.States >= limit:
-			fmt.Printf("model: %-18s all rules     %9d states, the first of them, no violation\n", f.Scene, f.States)
-		case f.Off == 0 && f.Good():
-			fmt.Printf("model: %-18s all rules     %9d states, all of them, no violation\n", f.Scene, f.States)
-		case f.Off == 0:
-			broken++
-			fmt.Printf("model: %-18s all rules     VIOLATION after %d steps: %s\n", f.Scene, len(f.Steps), f.Violation)
-		case f.Good():
-			fmt.Printf("model: %-18s without R%-3d  %9d states, counterexample of %d steps: %s\n", f.Scene, f.Off, f.States, len(f.Steps), f.Violation)
-		default:
-			undetected++
-			fmt.Printf("model: %-18s without R%-3d  %9d states, NOT DETECTED\n", f.Scene, f.Off, f.States)
+		off := ""
+		if f.Off != 0 {
+			off = fmt.Sprint("R", f.Off)
 		}
+		r.Add(f.Scene, off, f.Result)
 		if f.States >= model.Limit {
-			broken++
+			r.Broken++
 			fmt.Printf("model: %s was not searched whole\n", f.Scene)
 		}
-		if verbose || f.Off == 0 {
-			for i, step := range f.Steps {
-				fmt.Printf("%8d. %s\n", i+1, step)
-			}
-		}
 	})
-	fmt.Printf("model: %d states, %d violations with all rules, %d rules off undetected, %.0f s\n", total, broken, undetected, time.Since(began).Seconds())
-	figure.Print("quorum-model-undetected", undetected, figure.Exactly(0))
-	return broken + undetected
+	figure.Print("quorum-model-undetected", r.Undetected, figure.Exactly(0))
+	return r.End()
 }
 
 // walk runs random schedules on all processors, and returns in how many of them
