@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
@@ -22,244 +23,308 @@ type cell struct {
 	do             func(*scene)
 }
 
-// cells are all of them, for an RLock and an RFencedLock.
-var cells = []cell{
-	{"excluded", "Java", "Go", func(s *scene) {
-		java, locks := s.java(), s.client(ttl)
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		s.busy(locks)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		s.unlock(s.lock(locks))
-		s.free()
-	}},
-	{"excluded", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(ttl)
-		l := s.lock(locks)
-		if got := java.Do("a", "TRY", s.kind, s.name, 0, -1); got.Word != "no" {
-			s.Fatalf("tryLock beside a Go holder: %v", got)
-		}
-		s.unlock(l)
-		java.Must("a", "TRY", s.kind, s.name, 0, -1)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		s.free()
-	}},
-	{"woken", "Java", "Go", func(s *scene) {
-		java, w := s.java(), s.waiter(long)
-		java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
-		waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		s.unlock(s.granted(waiting).lease)
-	}},
-	{"woken", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(long)
-		l := s.lock(locks)
-		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.waits(java, "a")
-		s.unlock(l)
-		must.OK(s, await(s, "lock() in Java", waiting).Err())
-		java.Must("a", "UNLOCK", s.kind, s.name)
-	}},
-	{"holder killed", "Java", "Go", func(s *scene) {
-		java, locks := s.mortal(), s.client(ttl)
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		waiting := s.locking(locks)
-		s.listened(1)
-		java.Kill()
-		s.unlock(s.granted(waiting).lease)
-	}},
-	{"holder killed", "Go", "Java", func(s *scene) {
-		java, g := s.java(), s.mortalGo(ttl)
-		g.Must("a", "LOCK", "lock", s.name)
-		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.waits(java, "a")
-		g.Kill()
-		must.OK(s, await(s, "lock() in Java", waiting).Err())
-		java.Must("a", "UNLOCK", s.kind, s.name)
-	}},
-	{"waiter killed", "Java", "Go", func(s *scene) {
-		java, g := s.java(), s.mortalGo(ttl)
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		g.Ask("a", "LOCK", "lock", s.name)
-		s.listened(1)
-		g.Kill()
-		s.listened(0)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		s.free()
-	}},
-	{"waiter killed", "Go", "Java", func(s *scene) {
-		java, locks := s.mortal(), s.client(ttl)
-		l := s.lock(locks)
-		java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.listened(1)
-		java.Kill()
-		s.listened(0)
-		s.unlock(l)
-		s.free()
-	}},
-	{"holder paused", "Java", "Go", func(s *scene) {
-		java, locks := s.mortal(), s.client(ttl)
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		resume := java.Pause()
-		l := s.lock(locks)
-		resume()
-		if got := java.Do("a", "UNLOCK", s.kind, s.name); !strings.Contains(got.Value, "IllegalMonitorState") {
-			s.Errorf("unlock of a lock that was lost in a pause: %v", got)
-		}
-		must.OK(s, l.Err())
-		s.unlock(l)
-		s.free()
-	}},
-	{"holder paused", "Go", "Java", func(s *scene) {
-		java, g := s.java(), s.mortalGo(ttl)
-		g.Must("a", "LOCK", "lock", s.name)
-		resume := g.Pause()
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		resume()
-		lostInAPause(s, g, "a", "lock", s.name)
-		java.Must("a", "HELD", s.kind, s.name)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-	}},
-	{"waiter paused", "Java", "Go", func(s *scene) {
-		java, g := s.java(), s.mortalGo(long)
-		java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
-		waiting := g.Ask("a", "LOCK", "lock", s.name)
-		s.listened(1)
-		resume := g.Pause()
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		java.Must("b", "TRY", s.kind, s.name, 0, long.Milliseconds()) // it keeps no other from the lock
-		resume()
-		java.Must("b", "UNLOCK", s.kind, s.name)
-		must.OK(s, await(s, "Lock in Go after a pause", waiting).Err())
-		g.Must("a", "UNLOCK", "lock", s.name)
-		s.free()
-	}},
-	{"waiter paused", "Go", "Java", func(s *scene) {
-		java, locks := s.mortal(), s.client(long)
-		l := s.lock(locks)
-		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.waits(java, "a")
-		resume := java.Pause()
-		s.unlock(l)
-		l = s.lock(locks) // it keeps no other from the lock
-		resume()
-		s.unlock(l)
-		must.OK(s, await(s, "lock() in Java after a pause", waiting).Err())
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		s.free()
-	}},
-	{"forced open", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(ttl)
-		l := s.lock(locks)
-		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.waits(java, "a")
-		java.Must("b", "FORCE", s.kind, s.name)
-		must.OK(s, await(s, "lock() in Java", waiting).Err())
-		await(s, "the notice of the Go holder", l.Context().Done())
-		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) {
-			s.Errorf("the lease ended with %v", err)
-		}
-		java.Must("a", "HELD", s.kind, s.name)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-	}},
-	{"forced open, then unlocked", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(long)
-		l := s.lock(locks)
-		java.Must("b", "FORCE", s.kind, s.name)
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		if err := l.Unlock(s.Context()); !errors.Is(err, fencelock.ErrLost) {
-			s.Errorf("Unlock of a lock that was forced open: %v", err)
-		}
-		java.Must("a", "HELD", s.kind, s.name)
-		java.Must("a", "UNLOCK", s.kind, s.name)
-	}},
-	{"broken by an operator", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(long)
-		l := s.lock(locks)
-		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.waits(java, "a")
-		_, err := s.client(ttl).Break(s.Context(), s.name, l.Token())
-		must.OK(s, err)
-		must.OK(s, await(s, "lock() in Java", waiting).Err())
-		java.Must("a", "UNLOCK", s.kind, s.name)
-	}},
-	{"renewed", "Java", "Go", func(s *scene) {
-		java, locks := s.java(), s.client(ttl)
-		java.Must("a", "LOCK", s.kind, s.name, -1)
-		ctx, cancel := context.WithTimeout(s.Context(), watchdog+watchdog/2)
-		defer cancel()
-		if _, err := locks.Mutex(s.name).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			s.Fatalf("Lock beside a Java holder that renews: %v", err)
-		}
-		java.Must("a", "UNLOCK", s.kind, s.name)
-		s.free()
-	}},
-	{"renewed", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(ttl)
-		l := s.lock(locks)
-		if got := java.Do("a", "TRY", s.kind, s.name, (ttl + ttl/2).Milliseconds(), -1); got.Word != "no" {
-			s.Fatalf("tryLock beside a Go holder that renews: %v", got)
-		}
-		must.OK(s, l.Err())
-		s.unlock(l)
-		s.free()
-	}},
-	{"re-entered", "Java", "Go", func(s *scene) {
-		java, w := s.java(), s.waiter(long)
-		for range 3 {
-			java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
-		}
-		waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
-		for left := 2; left >= 0; left-- {
-			s.busy(s.client(ttl))
-			if java.Must("a", "UNLOCK", s.kind, s.name); left > 0 {
-				if got := java.Must("a", "COUNT", s.kind, s.name).Value; got != []string{"0", "1", "2"}[left] {
-					s.Errorf("the hold count is %s, want %d", got, left)
-				}
+// The cells that several formats have. The other library is called Java here; titled changes that.
+var (
+	excluded = []cell{
+		{"excluded", "Java", "Go", func(s *scene) {
+			other, locks := s.other(), s.client(s.ttl)
+			s.takes(other)
+			s.busy(locks)
+			must.OK(s, other.unlock())
+			s.free(s)
+			s.unlock(s.lock(locks))
+			s.free(s)
+		}},
+		{"excluded", "Go", "Java", func(s *scene) {
+			other, l := s.other(), s.lock(s.client(s.ttl))
+			takes := s.barred(s, other)
+			must.OK(s, l.Err())
+			s.unlock(l)
+			takes()
+			must.OK(s, other.unlock())
+			s.free(s)
+		}},
+	}
+	woken = []cell{
+		{"woken", "Java", "Go", func(s *scene) {
+			other, locks := s.other(), s.client(s.long)
+			s.takes(other)
+			waiting := s.locking(locks)
+			s.watched(1)
+			begin := time.Now()
+			must.OK(s, other.unlock())
+			s.woken(waiting, begin)
+		}},
+		{"woken", "Go", "Java", func(s *scene) {
+			other, l := s.other(), s.lock(s.client(s.long))
+			waiting := s.asking(other)
+			s.watched(1)
+			s.unlock(l)
+			s.has(waiting)
+			must.OK(s, other.unlock())
+		}},
+	}
+	holderKilled = []cell{
+		{"holder killed", "Java", "Go", func(s *scene) {
+			other, locks := s.mortal(), s.client(s.ttl)
+			s.takes(other)
+			waiting := s.locking(locks)
+			other.Kill()
+			s.leaves(waiting)
+		}},
+		{"holder killed", "Go", "Java", func(s *scene) {
+			other, g := s.other(), s.mortalGo(s.ttl)
+			g.Must("a", "LOCK", "lock", s.name)
+			waiting := s.asking(other)
+			g.Kill()
+			s.has(waiting)
+			must.OK(s, other.unlock())
+		}},
+	}
+	waiterKilled = []cell{
+		{"waiter killed", "Java", "Go", func(s *scene) {
+			first, second, g := s.other(), s.other(), s.mortalGo(s.ttl)
+			s.takes(first)
+			s.asked(g)
+			waiting := s.asking(second)
+			g.Kill()
+			must.OK(s, first.unlock())
+			s.has(waiting) // in a queue, when the lease of the dead waiter has ended
+			must.OK(s, second.unlock())
+			s.free(s)
+		}},
+		{"waiter killed", "Go", "Java", func(s *scene) {
+			other, l := s.mortal(), s.lock(s.client(s.ttl))
+			s.asking(other)
+			waiting := s.locking(s.client(s.ttl))
+			other.Kill()
+			s.unlock(l)
+			s.leaves(waiting)
+			s.free(s)
+		}},
+	}
+	holderPaused = []cell{
+		{"holder paused", "Java", "Go", func(s *scene) {
+			other, locks := s.mortal(), s.client(s.ttl)
+			s.takes(other)
+			stale := s.fence(s)
+			waiting := s.locking(locks)
+			resume := other.Pause()
+			l := granted(s, waiting).lease
+			resume()
+			if stale >= l.Token() {
+				s.Errorf("its token %v is not below %v: a guard would not reject it", stale, l.Token())
 			}
-		}
-		s.unlock(s.granted(waiting).lease)
-	}},
-	{"waiter gives up", "Go", "Java", func(s *scene) {
-		java, locks := s.java(), s.client(long)
-		l := s.lock(locks)
-		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.waits(java, "a")
-		java.Must("a", "INTERRUPT", s.kind, s.name)
-		if got := await(s, "the interrupted lock()", waiting); got.Word != "err" {
-			s.Errorf("the interrupted lock() answered %v", got)
-		}
-		s.unlock(l)
-		s.free()
-	}},
+			s.lost(s, other)
+			must.OK(s, l.Err())
+			s.queued(1)
+			s.unlock(l)
+			s.free(s)
+		}},
+		{"holder paused", "Go", "Java", func(s *scene) {
+			other, g := s.other(), s.mortalGo(s.ttl)
+			g.Must("a", "LOCK", "lock", s.name)
+			resume := g.Pause()
+			s.takes(other)
+			resume()
+			lostInAPause(s, g, "a", "lock", s.name)
+			s.held(s, other)
+			must.OK(s, other.unlock())
+		}},
+	}
+	waiterPaused = []cell{
+		{"waiter paused", "Java", "Go", func(s *scene) {
+			first, second, g := s.other(), s.other(), s.mortalGo(s.long)
+			s.takes(first)
+			waiting := s.asked(g)
+			resume := g.Pause()
+			must.OK(s, first.unlock())
+			s.takes(second) // in a queue, when the lease of the paused waiter has ended; else at once
+			resume()
+			s.held(s, second)
+			must.OK(s, second.unlock())
+			must.OK(s, await(s, "Lock in Go after a pause", waiting).Err())
+			g.Must("a", "UNLOCK", "lock", s.name)
+			s.free(s)
+		}},
+		{"waiter paused", "Go", "Java", func(s *scene) {
+			other, l := s.mortal(), s.lock(s.client(s.long))
+			waiting := s.asking(other)
+			resume := other.Pause()
+			s.unlock(l)
+			l = s.lock(s.client(s.long)) // in a queue, when the lease of the paused waiter has ended; else at once
+			resume()
+			must.OK(s, l.Err())
+			s.unlock(l)
+			if !s.queues { // in a queue its claim has gone
+				s.has(waiting)
+				must.OK(s, other.unlock())
+				s.free(s)
+			}
+		}},
+	}
+	waiterGivesUp = []cell{
+		{"waiter gives up", "Go", "Java", func(s *scene) {
+			other, l := s.other(), s.lock(s.client(s.long))
+			s.gaveUp(s, other)
+			s.queued(1) // at once, or when the lease has ended
+			s.unlock(l)
+			s.free(s)
+		}},
+		{"waiter gives up", "Java", "Go", func(s *scene) {
+			other, locks := s.other(), s.client(s.ttl)
+			s.takes(other)
+			ctx, cancel := context.WithCancel(s.Context())
+			ended := make(chan error, 1)
+			go func() { _, err := locks.Mutex(s.name).Lock(ctx); ended <- err }()
+			s.queued(2)
+			cancel()
+			if err := await(s, "the end of the wait", ended); !errors.Is(err, context.Canceled) {
+				s.Fatalf("the canceled wait ended with %v", err)
+			}
+			s.queued(1)
+			must.OK(s, other.unlock())
+			s.free(s)
+		}},
+	}
+	brokenByOperator = []cell{
+		{"broken by an operator", "Go", "Java", func(s *scene) {
+			other, l := s.other(), s.lock(s.client(s.long))
+			waiting := s.asking(other)
+			_, err := s.client(s.ttl).Break(s.Context(), s.name, l.Token())
+			must.OK(s, err)
+			s.has(waiting)
+			if s.queues { // else it notices when it renews
+				s.noticed(l, fencelock.ErrLost)
+			}
+			must.OK(s, other.unlock())
+		}},
+		{"broken by an operator", "Java", "Go", func(s *scene) {
+			other, locks := s.other(), s.client(s.long)
+			s.takes(other)
+			waiting := s.locking(locks)
+			st, err := locks.Inspect(s.Context(), s.name)
+			if err != nil || len(st.Holders) != 1 || st.Waiting != 1 {
+				s.Fatalf("Inspect shows %+v, %v", st, err)
+			}
+			fence, err := locks.Break(s.Context(), s.name, st.Holders[0].Token)
+			must.OK(s, err)
+			l := granted(s, waiting).lease
+			if fence <= st.Holders[0].Token || fence >= l.Token() {
+				s.Errorf("the fence between %v and %v is %v", st.Holders[0].Token, l.Token(), fence)
+			}
+			s.unlock(l)
+		}},
+	}
+	inOrder   = []cell{{"in order of arrival", "both", "both", inOrderOfArrival}}
+	restarted = []cell{
+		{"server restarts with its data", "Java", "Go", func(s *scene) {
+			s = s.apart()
+			other, locks := s.other(), s.client(s.long)
+			s.takes(other)
+			waiting := s.locking(locks)
+			s.restart(s)
+			s.queued(2)
+			must.OK(s, other.unlock())
+			s.leaves(waiting)
+		}},
+		{"server restarts with its data", "Go", "Java", func(s *scene) {
+			s = s.apart()
+			other, l := s.other(), s.lock(s.client(s.long))
+			waiting := s.asking(other)
+			s.restart(s)
+			s.queued(2)
+			must.OK(s, l.Err())
+			s.unlock(l)
+			if err := await(s, "the lock of the other", waiting).Err(); err != nil && s.waitsEnd {
+				s.Logf("its wait ended with the server: %v", err)
+				other.Kill()
+			} else {
+				must.OK(s, err)
+				must.OK(s, other.unlock())
+			}
+			s.unlock(s.lock(s.client(s.long)))
+		}},
+	}
+)
+
+// deleted are the cells in which the lock is taken from its holder behind the back of fencelock, as a format calls that.
+func deleted(what string) []cell {
+	return []cell{
+		{what, "Java", "Go", func(s *scene) {
+			other, locks := s.other(), s.client(s.long)
+			s.takes(other)
+			waiting := s.locking(locks)
+			begin := time.Now()
+			s.deleteFirst(s)
+			s.woken(waiting, begin)
+		}},
+		{what, "Go", "Java", func(s *scene) {
+			other, l := s.other(), s.lock(s.client(s.ttl))
+			waiting := s.asking(other)
+			s.deleteFirst(s)
+			s.has(waiting)
+			s.noticed(l, fencelock.ErrBroken)
+			s.held(s, other)
+			must.OK(s, other.unlock())
+		}},
+		{what + ", then unlocked", "Go", "Java", func(s *scene) {
+			other, l := s.other(), s.lock(s.client(s.long))
+			waiting := s.asking(other)
+			s.deleteFirst(s)
+			s.has(waiting)
+			if err := l.Unlock(s.Context()); !errors.Is(err, fencelock.ErrLost) {
+				s.Errorf("Unlock of a lock that was lost: %v", err)
+			}
+			s.held(s, other)
+			must.OK(s, other.unlock())
+		}},
+	}
 }
 
-// tokens of Go and of RFencedLock are one sequence.
-func tokens(s *scene) {
-	java, locks := s.java(), s.client(ttl)
-	var last int64
-	rise := func(who string, token int64) {
-		s.Helper()
+// inOrderOfArrival: both sides are granted the lock in the order of the queue, and tokens rise over both.
+func inOrderOfArrival(s *scene) {
+	holder := s.lock(s.client(s.long))
+	last := holder.Token()
+	var waits []func() driver.Token
+	for range 3 {
+		waiting := s.locking(s.client(s.long))
+		waits = append(waits, func() driver.Token {
+			l := granted(s, waiting).lease
+			defer s.unlock(l)
+			return l.Token()
+		})
+		other := s.other()
+		asked := s.asking(other)
+		waits = append(waits, func() driver.Token {
+			s.has(asked)
+			defer func() { must.OK(s, other.unlock()) }()
+			return s.fence(s)
+		})
+	}
+	s.unlock(holder)
+	for i, wait := range waits {
+		s.queued(len(waits) - i)
+		token := wait()
 		if token <= last {
-			s.Errorf("%s has token %d after %d", who, token, last)
+			s.Errorf("claim %d has token %v after %v", i, token, last)
 		}
 		last = token
 	}
-	for range 3 {
-		for range 2 {
-			rise("Java", number(s, java.Must("a", "TOKEN", "fenced", s.name).Value))
-			java.Must("a", "UNLOCK", "fenced", s.name)
-		}
-		for range 2 {
-			l := s.lock(locks)
-			rise("Go", int64(l.Token()))
-			s.unlock(l)
-			rise("Go's handoffs", int64(l.Token())+driver.TokenStep-1)
-		}
-	}
 }
 
-// format is a kind of lock in Java that Go shares, with what must be so.
-type format struct {
+// titled returns cells with other names for the two sides.
+func titled(cells []cell, java, fencelock string) []cell {
+	cells = slices.Clone(cells)
+	name := map[string]string{"Java": java, "Go": fencelock, "both": "both"}
+	for i, c := range cells {
+		cells[i].holder, cells[i].waiter = name[c.holder], name[c.waiter]
+	}
+	return cells
+}
+
+// table is a kind of lock that Go shares, with what must be so.
+type table struct {
 	title string
 	kind  string
 	// since is the first version that has it.
@@ -267,64 +332,44 @@ type format struct {
 	cells []cell
 }
 
-// sameCells compare what both sides write.
-var sameCells = []cell{{"same on the wire", "both", "both", sameOnTheWire}, {"same in the store", "both", "both", sameInStore}}
-
-var formats = []format{
-	{"RLock", "lock", "", slices.Concat(cells, faults, sameCells)},
-	{"RFencedLock", "fenced", "3.19.0", slices.Concat(cells, faults, []cell{{"tokens rise", "both", "both", tokens}}, sameCells)},
-	{"RReadWriteLock", "readwrite", "", readWrite},
+// in reports whether a version has the lock.
+func (f table) in(version string) bool {
+	return f.since == "" || compareVersions(version, f.since) >= 0
 }
 
-// slow are the cells that wait for the end of a lease or start further processes. A short run leaves
-// them out.
-var slow = []string{"holder killed", "waiter killed", "holder paused", "waiter paused", "renewed", "reply", "server", "same", "reader killed", "writer killed"}
-
-// isSlow reports whether a short run leaves the cell out.
-func (c cell) isSlow() bool {
-	return slices.ContainsFunc(slow, func(prefix string) bool { return strings.HasPrefix(c.what, prefix) })
-}
-
-// onACluster are the rows of TestRedissonOnACluster.
-var onACluster = []row{{"RLock on a cluster", "woken", "Go", "Java"}, {"RLock on a cluster", "woken", "Java", "Go"}}
-
-// in reports whether a version has the format.
-func (f format) in(version string) bool { return compareVersions(version, f.since) >= 0 }
-
-// everyCell returns the rows of the page in order.
-func everyCell() (all []row) {
-	for _, f := range formats {
+// rowsOf returns the rows of the page in order.
+func rowsOf(tables []table) (all []row) {
+	for _, f := range tables {
 		for _, c := range f.cells {
 			all = append(all, row{f.title, c.what, c.holder, c.waiter})
 		}
 	}
-	return append(all, onACluster...)
+	return all
 }
 
-// TestRedisson plays all cells.
-func TestRedisson(t *testing.T) {
-	for _, version := range chosen() {
-		t.Run(version, func(t *testing.T) {
-			stage := newStage(t, version)
-			for _, f := range formats {
-				t.Run(f.title, func(t *testing.T) {
-					for _, c := range f.cells {
-						r := row{f.title, c.what, c.holder, c.waiter}
-						if !f.in(version) {
-							results.note(r, version, impossible)
-							continue
-						}
-						if !*all && c.isSlow() {
-							continue
-						}
-						t.Run(fmt.Sprintf("%s: holder %s, waiter %s", c.what, c.holder, c.waiter), func(t *testing.T) {
-							t.Parallel()
-							results.noteTest(t, r, version)
-							stage.play(t, f.kind, c.do)
-						})
-					}
-				})
-			}
+// playAll plays the cells of a table. A short run leaves the slow ones out, whose names begin with one of the words: they wait for the
+// end of a lease or start further processes.
+func (s *stage) playAll(t *testing.T, f table, slow []string) {
+	for _, c := range f.cells {
+		r := row{f.title, c.what, c.holder, c.waiter}
+		if !f.in(s.version) {
+			results.note(r, s.version, impossible)
+			continue
+		}
+		if !*all && slices.ContainsFunc(slow, func(word string) bool { return strings.HasPrefix(c.what, word) }) {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s: holder %s, waiter %s", c.what, c.holder, c.waiter), func(t *testing.T) {
+			t.Parallel()
+			results.noteTest(t, r, s.version)
+			s.play(t, f.kind, c.do)
 		})
+	}
+}
+
+// playTables plays several.
+func (s *stage) playTables(t *testing.T, tables []table, slow []string) {
+	for _, f := range tables {
+		t.Run(f.title, func(t *testing.T) { s.playAll(t, f, slow) })
 	}
 }

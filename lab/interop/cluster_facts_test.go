@@ -39,7 +39,7 @@ func TestProbeForShardedChannels(t *testing.T) {
 						asked = append(asked, i)
 					}
 				}
-				s := &scene{T: t, version: version, kind: "lock", name: fmt.Sprint("probe/", version, "/", i)}
+				s := &scene{T: t, name: fmt.Sprint("probe/", version, "/", i)}
 				java.Must("a", "LOCK", "lock", s.name, long.Milliseconds())
 				waiting := java.Ask("b", "LOCK", "lock", s.name, -1)
 				s.listenedOn(cluster)

@@ -3,7 +3,6 @@
 package interop
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -24,44 +23,41 @@ func TestRedissonOnACluster(t *testing.T) {
 	for _, version := range chosen() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			java := &peer{start(t, peerOptions{Version: version, Servers: cluster.Addrs(), Watchdog: watchdog}), ""}
-			client, refused := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()}), &refusals{}
-			client.AddHook(refused)
-			locks, err := fencelock.New(storeAt(t, client, "lock"), &fencelock.Options{TTL: long})
-			must.OK(t, err)
-			t.Cleanup(func() { _ = locks.Close(context.Background()) })
-			for i := range 3 { // on several masters
-				name := fmt.Sprint("cluster/", version, "/", i)
-				s := &scene{T: t, version: version, kind: "lock", name: name}
-				wakeJava(s, java, locks)
-				wakeGo(s, java, &waiter{locks, refused})
-			}
+			shared := start(t, peerOptions{Version: version, Servers: cluster.Addrs(), Watchdog: watchdog})
+			(&stage{&redisson{version: version}, version, shared}).play(t, "lock", func(s *scene) {
+				client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+				client.AddHook(s.refused)
+				locks := s.clientOf(storeAt(t, client, "lock"), long)
+				for i := range 3 { // on several masters
+					one := s.at(fmt.Sprint("cluster/", version, "/", i))
+					wakeJava(one, locks)
+					wakeGo(one, locks)
+				}
+			})
 		})
 	}
 }
 
-func wakeJava(s *scene, java *peer, locks *fencelock.Client) {
+func wakeJava(s *scene, locks *fencelock.Client) {
 	s.Helper()
 	results.noteTest(s.T, onACluster[0], s.version)
-	l := s.lock(locks)
-	if got := java.Do("a", "TRY", s.kind, s.name, 0, -1); got.Word != "no" {
-		s.Fatalf("tryLock beside a Go holder: %v", got)
-	}
-	waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-	s.waits(java, "a")
+	java, l := s.other(), s.lock(locks)
+	s.barred(s, java)
+	waiting := s.asking(java)
 	s.unlock(l)
-	must.OK(s, await(s, "lock() in Java", waiting).Err())
-	java.Must("a", "UNLOCK", s.kind, s.name)
+	s.has(waiting)
+	must.OK(s, java.unlock())
 }
 
-func wakeGo(s *scene, java *peer, w *waiter) {
+func wakeGo(s *scene, locks *fencelock.Client) {
 	s.Helper()
 	results.noteTest(s.T, onACluster[1], s.version)
-	java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
-	s.busy(w.Client)
-	waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
-	java.Must("a", "UNLOCK", s.kind, s.name)
-	s.unlock(s.granted(waiting).lease)
+	java := s.other()
+	s.takes(java)
+	s.busy(locks)
+	waiting := s.locking(locks)
+	must.OK(s, java.unlock())
+	s.leaves(waiting)
 }
 
 // listenedOn waits until a process listens for the lock on some node.

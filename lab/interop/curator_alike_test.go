@@ -30,7 +30,7 @@ func uuid() string {
 type alike struct {
 	name string
 	// start returns a process of the library, with kinds of locks as the actors' requests name them.
-	start func(s *treeScene) (lock, unlock func(actor string) <-chan answer)
+	start func(s *scene) (lock, unlock func(actor string) <-chan answer)
 	// unseen is set if the library does not see nodes of Curator's format.
 	unseen bool
 }
@@ -40,19 +40,19 @@ const kazooVersion = "2.11.0"
 
 var alikes = []alike{
 	{name: "zk.Lock of go-zookeeper 1.0.4", start: startZkLock},
-	{name: "kazoo " + kazooVersion + ", extra_lock_patterns", start: func(s *treeScene) (lock, unlock func(string) <-chan answer) { return startKazoo(s, "pattern") }},
-	{name: "kazoo " + kazooVersion + ", default", start: func(s *treeScene) (lock, unlock func(string) <-chan answer) { return startKazoo(s, "plain") }, unseen: true},
+	{name: "kazoo " + kazooVersion + ", extra_lock_patterns", start: func(s *scene) (lock, unlock func(string) <-chan answer) { return startKazoo(s, "pattern") }},
+	{name: "kazoo " + kazooVersion + ", default", start: func(s *scene) (lock, unlock func(string) <-chan answer) { return startKazoo(s, "plain") }, unseen: true},
 }
 
 // startZkLock is zk.Lock, each actor with a connection.
-func startZkLock(s *treeScene) (lock, unlock func(actor string) <-chan answer) {
+func startZkLock(s *scene) (lock, unlock func(actor string) <-chan answer) {
 	locks := map[string]*zk.Lock{}
 	of := func(actor string) *zk.Lock {
 		if locks[actor] == nil {
-			conn, _, err := zk.Connect(s.ensemble.Addrs(), treeTimeout, zk.WithLogInfo(false))
+			conn, _, err := zk.Connect(s.tree().ensemble.Addrs(), treeTimeout, zk.WithLogInfo(false))
 			must.OK(s, err)
 			s.Cleanup(conn.Close)
-			locks[actor] = zk.NewLock(conn, s.path, zk.WorldACL(zk.PermAll))
+			locks[actor] = zk.NewLock(conn, s.path(), zk.WorldACL(zk.PermAll))
 		}
 		return locks[actor]
 	}
@@ -71,15 +71,15 @@ func startZkLock(s *treeScene) (lock, unlock func(actor string) <-chan answer) {
 }
 
 // startKazoo is a Python process with kazoo; the test is skipped if it is not installed.
-func startKazoo(s *treeScene, kind string) (lock, unlock func(actor string) <-chan answer) {
+func startKazoo(s *scene, kind string) (lock, unlock func(actor string) <-chan answer) {
 	s.Helper()
 	python, err := kazooPython()
 	if err != nil {
 		s.Skip(err)
 	}
-	p := &peer{launch(s, []string{python, "kazoo/peer.py"}, strings.Join(s.ensemble.Addrs(), ","), fmt.Sprint(treeTimeout.Seconds())), ""}
-	return func(actor string) <-chan answer { return p.Ask(actor, "LOCK", kind, s.path) },
-		func(actor string) <-chan answer { return p.Ask(actor, "UNLOCK", kind, s.path) }
+	p := &peer{launch(s, []string{python, "kazoo/peer.py"}, strings.Join(s.tree().ensemble.Addrs(), ","), fmt.Sprint(treeTimeout.Seconds())), ""}
+	return func(actor string) <-chan answer { return p.Ask(actor, "LOCK", kind, s.path()) },
+		func(actor string) <-chan answer { return p.Ask(actor, "UNLOCK", kind, s.path()) }
 }
 
 // kazooPython returns the interpreter of a virtual environment with kazoo.
@@ -112,12 +112,12 @@ func alikeRows() (all []row) {
 // not exclude each other.
 func TestAlike(t *testing.T) {
 	byHand(t)
-	stage := newTreeStage(t, curatorNewest)
+	stage := curatorStage(t, curatorNewest)
 	for _, a := range alikes {
 		t.Run(a.name, func(t *testing.T) {
 			for _, pair := range []struct {
 				holder, waiter string
-				do             func(s *treeScene, a alike)
+				do             func(s *scene, a alike)
 				broken         bool
 			}{
 				{"other", "Go", otherThenGo, false}, {"Go", "other", goThenOther, a.unseen},
@@ -125,7 +125,7 @@ func TestAlike(t *testing.T) {
 			} {
 				t.Run("holder "+pair.holder+", waiter "+pair.waiter, func(t *testing.T) {
 					t.Parallel()
-					stage.play(t, "mutex", func(s *treeScene) {
+					stage.play(t, "mutex", func(s *scene) {
 						r := row{alikeTitle + a.name, "excluded and woken", pair.holder, pair.waiter}
 						if pair.broken {
 							overlapping(s, a, pair.holder, pair.waiter)
@@ -141,54 +141,52 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-func otherThenGo(s *treeScene, a alike) {
+func otherThenGo(s *scene, a alike) {
 	lock, unlock := a.start(s)
-	must.OK(s, await(s, a.name, lock("a")).Err())
+	s.has(lock("a"))
 	s.busy(s.client(ttl))
 	waiting := s.locking(s.client(treeLong))
-	s.queued(2)
-	must.OK(s, await(s, a.name, unlock("a")).Err())
-	s.unlock(s.granted(waiting).lease)
+	s.has(unlock("a"))
+	s.leaves(waiting)
 }
 
-func goThenOther(s *treeScene, a alike) {
+func goThenOther(s *scene, a alike) {
 	lock, unlock := a.start(s)
 	l := s.lock(s.client(treeLong))
 	waiting := lock("a")
 	s.queued(2)
 	s.stillWaits(waiting)
 	s.unlock(l)
-	must.OK(s, await(s, a.name, waiting).Err())
+	s.has(waiting)
 	s.busy(s.client(ttl))
-	must.OK(s, await(s, a.name, unlock("a")).Err())
+	s.has(unlock("a"))
 }
 
-func javaThenOther(s *treeScene, a alike) {
+func javaThenOther(s *scene, a alike) {
 	lock, unlock := a.start(s)
-	java := s.java()
-	java.Must("j", "LOCK", s.kind, s.path)
+	java := s.other()
+	s.takes(java)
 	waiting := lock("a")
 	s.queued(2)
 	s.stillWaits(waiting)
-	java.Must("j", "UNLOCK", s.kind, s.path)
-	must.OK(s, await(s, a.name, waiting).Err())
-	must.OK(s, await(s, a.name, unlock("a")).Err())
+	must.OK(s, java.unlock())
+	s.has(waiting)
+	s.has(unlock("a"))
 }
 
-func otherThenJava(s *treeScene, a alike) {
+func otherThenJava(s *scene, a alike) {
 	lock, unlock := a.start(s)
-	java := s.java()
-	must.OK(s, await(s, a.name, lock("a")).Err())
-	s.excludes(java)
-	waiting := java.Ask("j", "LOCK", s.kind, s.path)
-	s.queued(2)
-	must.OK(s, await(s, a.name, unlock("a")).Err())
-	must.OK(s, await(s, "acquire() in Java", waiting).Err())
-	java.Must("j", "UNLOCK", s.kind, s.path)
+	java := s.other()
+	s.has(lock("a"))
+	s.barred(s, java)
+	waiting := s.asking(java)
+	s.has(unlock("a"))
+	s.has(waiting)
+	must.OK(s, java.unlock())
 }
 
 // stillWaits checks that a waiter has not got the lock while a Go claim comes and goes behind it.
-func (s *treeScene) stillWaits(c <-chan answer) {
+func (s *scene) stillWaits(c <-chan answer) {
 	s.Helper()
 	s.busy(s.client(ttl))
 	select {
@@ -199,12 +197,12 @@ func (s *treeScene) stillWaits(c <-chan answer) {
 }
 
 // overlapping shows that a pair does not exclude each other, so that the page stays true.
-func overlapping(s *treeScene, a alike, holder, waiter string) {
+func overlapping(s *scene, a alike, holder, waiter string) {
 	lock, _ := a.start(s)
 	java := s.java()
 	take := map[string]func() error{
 		"Go":    func() error { s.lock(s.client(treeLong)); return nil },
-		"Java":  func() error { return java.Do("j", "LOCK", s.kind, s.path).Err() },
+		"Java":  func() error { return java.Do("j", "LOCK", s.kind, s.path()).Err() },
 		"other": func() error { return await(s, a.name, lock("a")).Err() },
 	}
 	must.OK(s, take[holder]())

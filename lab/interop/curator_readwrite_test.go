@@ -12,208 +12,104 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
-// rlocking takes the lock for reading in Go, in the background.
-func (s *treeScene) rlocking(locks *fencelock.Client) <-chan result {
-	return s.taking(locks.RWMutex(s.name()).RLock)
-}
-
-// rlock takes the lock for reading in Go.
-func (s *treeScene) rlock(locks *fencelock.Client) *fencelock.Lease {
-	s.Helper()
-	return s.granted(s.rlocking(locks)).lease
-}
-
-// closedTo checks that Java cannot take a side of the lock.
-func (s *treeScene) closedTo(java *peer, kinds ...string) {
-	s.Helper()
-	for _, kind := range kinds {
-		if got := java.Do("probe", "TRY", kind, s.path, 0); got.Word != "no" {
-			s.Fatalf("acquire(0) for %s: %v", kind, got)
-		}
-	}
-}
-
 // treeReadWrite are the cells of an InterProcessReadWriteLock. The kinds in Java are read and write.
-var treeReadWrite = []treeCell{
-	{"readers together, writers excluded", "Java reads", "Go", func(s *treeScene) {
-		java, locks := s.java(), s.client(ttl)
-		java.Must("a", "LOCK", "read", s.path)
-		l := s.rlock(locks)
-		s.busy(s.client(ttl))
-		s.unlock(l)
-		s.busy(s.client(ttl))
-		java.Must("a", "UNLOCK", "read", s.path)
-		s.unlock(s.lock(locks))
-		s.free()
-	}},
-	{"readers together, writers excluded", "Go reads", "Java", func(s *treeScene) {
-		java, locks := s.java(), s.client(ttl)
-		l := s.rlock(locks)
-		java.Must("a", "TRY", "read", s.path, 0)
-		s.closedTo(java, "write")
-		java.Must("a", "UNLOCK", "read", s.path)
-		s.closedTo(java, "write")
-		s.unlock(l)
-		java.Must("a", "TRY", "write", s.path, 0)
-		java.Must("a", "UNLOCK", "write", s.path)
-		s.free()
-	}},
-	{"readers and writers excluded", "Java writes", "Go", func(s *treeScene) {
-		java, locks := s.java(), s.client(ttl)
-		java.Must("a", "LOCK", "write", s.path)
-		s.busy(locks)
-		if _, err := locks.RWMutex(s.name()).TryRLock(s.Context()); !errors.Is(err, fencelock.ErrBusy) {
-			s.Errorf("TryRLock beside a writer: %v", err)
-		}
-		java.Must("a", "UNLOCK", "write", s.path)
-		s.free()
-	}},
-	{"readers and writers excluded", "Go writes", "Java", func(s *treeScene) {
-		java, l := s.java(), s.lock(s.client(ttl))
-		s.closedTo(java, "read", "write")
-		s.unlock(l)
-		s.free()
-	}},
-	{"readers woken", "Java writes", "Go", func(s *treeScene) {
-		java := s.java()
-		java.Must("a", "LOCK", "write", s.path)
-		one, two := s.rlocking(s.client(treeLong)), s.rlocking(s.client(treeLong))
-		s.queued(3)
-		s.watched(s.first(), 2)
-		begin := time.Now()
-		java.Must("a", "UNLOCK", "write", s.path)
-		s.unlock(s.woken(one, begin))
-		s.unlock(s.woken(two, begin))
-	}},
-	{"readers woken", "Go writes", "Java", func(s *treeScene) {
-		java, l := s.java(), s.lock(s.client(treeLong))
-		one, two := java.Ask("a", "LOCK", "read", s.path), java.Ask("b", "LOCK", "read", s.path)
-		s.queued(3)
-		s.waits(java, "a", "b")
-		s.unlock(l)
-		must.OK(s, await(s, "a reader in Java", one).Err())
-		must.OK(s, await(s, "a reader in Java", two).Err())
-		java.Must("a", "UNLOCK", "read", s.path)
-		java.Must("b", "UNLOCK", "read", s.path)
-	}},
-	{"writer woken by the last reader", "both read", "Go", func(s *treeScene) {
-		java, l := s.java(), s.rlock(s.client(treeLong))
-		java.Must("a", "LOCK", "read", s.path)
+var treeReadWrite = slices.Concat(readersAndWriters, readersWoken, []cell{
+	{"writer woken by the last reader", "both read", "Go", func(s *scene) {
+		java, l := s.reads(), s.rlock(s.client(treeLong))
+		s.takes(java)
 		waiting := s.locking(s.client(treeLong))
-		s.queued(3)
-		java.Must("a", "UNLOCK", "read", s.path)
+		must.OK(s, java.unlock())
 		s.queued(2)
-		s.watched(s.first(), 1)
+		s.watched(1)
 		begin := time.Now()
 		s.unlock(l)
-		s.unlock(s.woken(waiting, begin))
+		s.woken(waiting, begin)
 	}},
-	{"writer woken by the last reader", "both read", "Java", func(s *treeScene) {
-		java, l := s.java(), s.rlock(s.client(treeLong))
-		java.Must("a", "LOCK", "read", s.path)
-		waiting := java.Ask("b", "LOCK", "write", s.path)
-		s.queued(3)
-		s.waits(java, "b")
+	{"writer woken by the last reader", "both read", "Java", func(s *scene) {
+		java, writer, l := s.reads(), s.by("write", false), s.rlock(s.client(treeLong))
+		s.takes(java)
+		waiting := s.asking(writer)
+		must.OK(s, servers.Await("it waits for a watch", writer.waits))
 		s.unlock(l)
-		java.Must("a", "UNLOCK", "read", s.path)
-		must.OK(s, await(s, "the writer in Java", waiting).Err())
-		java.Must("b", "UNLOCK", "write", s.path)
+		must.OK(s, java.unlock())
+		s.has(waiting)
+		must.OK(s, writer.unlock())
 	}},
-	{"writer not overtaken", "Java reads", "both", func(s *treeScene) {
-		java := s.java()
-		java.Must("a", "LOCK", "read", s.path)
+	{"writer not overtaken", "Java reads", "both", func(s *scene) {
+		java, behind := s.reads(), s.reads()
+		s.takes(java)
 		writer := s.locking(s.client(treeLong))
-		s.queued(2)
-		reader := java.Ask("b", "LOCK", "read", s.path)
-		s.queued(3)
-		s.closedTo(java, "read")
-		java.Must("a", "UNLOCK", "read", s.path)
-		l := s.granted(writer).lease
+		reader := s.asking(behind)
+		s.closed("read")
+		must.OK(s, java.unlock())
+		l := granted(s, writer).lease
 		s.queued(2)
 		s.unlock(l)
-		must.OK(s, await(s, "the reader behind the writer", reader).Err())
-		java.Must("b", "UNLOCK", "read", s.path)
+		s.has(reader)
+		must.OK(s, behind.unlock())
 	}},
-	{"holder killed", "Java writes", "Go", func(s *treeScene) {
-		java := s.mortal()
-		java.Must("a", "LOCK", "write", s.path)
-		waiting := s.rlocking(s.client(ttl))
-		s.queued(2)
-		java.Kill()
-		s.unlock(s.granted(waiting).lease)
-	}},
-	{"holder killed", "Go reads", "Java", func(s *treeScene) {
-		java, g := s.java(), s.mortalGo()
-		g.Must("a", "LOCK", "read", s.name())
-		g.Kill()
-		java.Must("a", "LOCK", "write", s.path)
-		java.Must("a", "UNLOCK", "write", s.path)
-	}},
-	{"downgraded", "Go writes", "Java", func(s *treeScene) {
-		java, locks := s.java(), s.client(treeLong)
+	{"holder killed", "Java writes", "Go", writerKilled},
+	{"holder killed", "Go reads", "Java", readerKilled},
+	{"downgraded", "Go writes", "Java", func(s *scene) {
+		java, other, locks := s.reads(), s.writes(), s.client(treeLong)
 		l := s.lock(locks)
-		reader := java.Ask("a", "LOCK", "read", s.path)
-		s.queued(2)
-		writer := java.Ask("b", "LOCK", "write", s.path)
-		s.queued(3)
-		must.OK(s, locks.RWMutex(s.name()).Downgrade(s.Context(), l))
-		must.OK(s, await(s, "the reader in Java", reader).Err())
-		java.Must("a", "UNLOCK", "read", s.path)
-		s.closedTo(java, "write")
+		reader, writer := s.asking(java), s.asking(other)
+		must.OK(s, locks.RWMutex(s.name).Downgrade(s.Context(), l))
+		s.has(reader)
+		must.OK(s, java.unlock())
+		s.closed("write")
 		s.unlock(l)
-		must.OK(s, await(s, "the writer in Java", writer).Err())
-		java.Must("b", "UNLOCK", "write", s.path)
+		s.has(writer)
+		must.OK(s, other.unlock())
 	}},
-	{"downgraded", "Java writes", "Go", func(s *treeScene) {
+	{"downgraded", "Java writes", "Go", func(s *scene) {
 		java := s.java()
-		java.Must("a", "LOCK", "write", s.path)
+		java.Must("a", "LOCK", "write", s.path())
 		writer := s.locking(s.client(treeLong))
-		s.queued(2)
-		java.Must("a", "LOCK", "read", s.path) // in the place of the writer
-		java.Must("a", "UNLOCK", "write", s.path)
+		java.Must("a", "LOCK", "read", s.path()) // in the place of the writer
+		java.Must("a", "UNLOCK", "write", s.path())
 		s.busy(s.client(ttl))
 		s.queued(2)
-		java.Must("a", "UNLOCK", "read", s.path)
-		s.unlock(s.granted(writer).lease)
+		java.Must("a", "UNLOCK", "read", s.path())
+		s.leaves(writer)
 	}},
-	{"node of a downgrade", "both", "both", func(s *treeScene) {
-		ours, theirs := *s, *s
-		ours.path, theirs.path = s.path+"/go", s.path+"/java"
+	{"node of a downgrade", "both", "both", func(s *scene) {
+		ours, theirs := s.at(s.name+"/go"), s.at(s.name+"/java")
 		locks := ours.client(treeLong)
 		l := ours.lock(locks)
-		must.OK(s, locks.RWMutex(ours.name()).Downgrade(s.Context(), l))
+		must.OK(s, locks.RWMutex(ours.name).Downgrade(s.Context(), l))
 		java := s.java()
-		java.Must("a", "LOCK", "write", theirs.path)
-		java.Must("a", "LOCK", "read", theirs.path)
-		java.Must("a", "UNLOCK", "write", theirs.path)
+		java.Must("a", "LOCK", "write", theirs.path())
+		java.Must("a", "LOCK", "read", theirs.path())
+		java.Must("a", "UNLOCK", "write", theirs.path())
 		a, b := ours.shape(), theirs.shape()
 		tail := func(all []string) string { return tokenInName.ReplaceAllString(all[len(all)-1], "ID-") }
 		if tail(a) != tail(b) {
 			s.Errorf("Go leaves\n\t%s\nCurator leaves\n\t%s", strings.Join(a, "\n\t"), strings.Join(b, "\n\t"))
 		}
 		s.unlock(l)
-		java.Must("a", "UNLOCK", "read", theirs.path)
+		java.Must("a", "UNLOCK", "read", theirs.path())
 	}},
-	{"node deleted by hand", "Go writes", "Java", func(s *treeScene) {
-		java, l := s.java(), s.lock(s.client(ttl))
-		waiting := java.Ask("a", "LOCK", "read", s.path)
-		s.queued(2)
+	{"node deleted by hand", "Go writes", "Java", func(s *scene) {
+		java, l := s.reads(), s.lock(s.client(ttl))
+		waiting := s.asking(java)
 		s.remove(s.first())
-		must.OK(s, await(s, "the reader in Java", waiting).Err())
-		await(s, "the notice of the Go holder", l.Context().Done())
-		java.Must("a", "UNLOCK", "read", s.path)
+		s.has(waiting)
+		s.noticed(l, fencelock.ErrLost)
+		must.OK(s, java.unlock())
 	}},
-	{"other recipe at the path", "Java", "Go", func(s *treeScene) {
+	{"other recipe at the path", "Java", "Go", func(s *scene) {
 		java, locks := s.java(), s.client(ttl)
-		java.Must("a", "LOCK", "mutex", s.path)
-		if _, err := locks.Mutex(s.name()).TryLock(s.Context()); !errors.Is(err, driver.ErrRefused) {
+		java.Must("a", "LOCK", "mutex", s.path())
+		if _, err := locks.Mutex(s.name).TryLock(s.Context()); !errors.Is(err, driver.ErrRefused) {
 			s.Errorf("a read-write lock at the path of an InterProcessMutex: %v, want ErrRefused", err)
 		}
-		java.Must("a", "UNLOCK", "mutex", s.path)
+		java.Must("a", "UNLOCK", "mutex", s.path())
 	}},
-}
+})
 
 // randomNumbers are n numbers of claims, often with few digits, each once.
 func randomNumbers(seed, n int) (all []int32) {

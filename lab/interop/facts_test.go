@@ -26,36 +26,36 @@ var facts = []fact{
 	{"extra fields in the hash of an RLock disturb no version", versions, func(s *scene) {
 		java := s.java()
 		java.Must("a", "LOCK", "lock", s.name, -1)
-		must.OK(s, s.server.Do("HSET", s.name, "fencelock", "data").Err())
+		must.OK(s, s.server().Do("HSET", s.name, "fencelock", "data").Err())
 		java.Must("a", "LOCK", "lock", s.name, -1)
 		java.Must("a", "UNLOCK", "lock", s.name)
 		java.Must("a", "HELD", "lock", s.name)
 		java.Must("a", "UNLOCK", "lock", s.name)
-		s.free()
+		s.free(s)
 	}},
 	{"a message that is not a number is lost, and the connection goes on", versions, func(s *scene) {
 		java := s.java()
-		must.OK(s, s.server.Do("HSET", s.name, "other:1", "1").Err())
-		must.OK(s, s.server.Do("PEXPIRE", s.name, long.Milliseconds()).Err())
+		must.OK(s, s.server().Do("HSET", s.name, "other:1", "1").Err())
+		must.OK(s, s.server().Do("PEXPIRE", s.name, long.Milliseconds()).Err())
 		waiting := java.Ask("a", "LOCK", "lock", s.name, -1)
 		s.listened(1)
 		channel := "redisson_lock__channel:{" + s.name + "}"
-		must.OK(s, s.server.Do("PUBLISH", channel, "not a number").Err())
+		must.OK(s, s.server().Do("PUBLISH", channel, "not a number").Err())
 		s.listened(1)
-		must.OK(s, s.server.Do("DEL", s.name).Err())
-		must.OK(s, s.server.Do("PUBLISH", channel, "0").Err())
+		must.OK(s, s.server().Do("DEL", s.name).Err())
+		must.OK(s, s.server().Do("PUBLISH", channel, "0").Err())
 		must.OK(s, await(s, "lock() after a message that it cannot read", waiting).Err())
 		java.Must("a", "UNLOCK", "lock", s.name)
 	}},
 	{"a multi-lock with a lease gives the token key a time to live", versionsFrom("3.19.0"), func(s *scene) {
 		java := s.java()
 		java.Must("a", "MULTI", "fenced", s.name, long.Milliseconds())
-		if left, err := s.server.Do("PTTL", "redisson_lock_token:{"+s.name+"}").Int(); err != nil || left <= 0 {
+		if left, err := s.server().Do("PTTL", "redisson_lock_token:{"+s.name+"}").Int(); err != nil || left <= 0 {
 			s.Errorf("the token key lives for %d ms, %v; -1 is forever", left, err)
 		}
 		java.Must("a", "UNLOCK", "fenced", s.name)
 		l := s.lock(s.client(ttl))
-		if left, err := s.server.Do("PTTL", "redisson_lock_token:{"+s.name+"}").Int(); err != nil || left != -1 {
+		if left, err := s.server().Do("PTTL", "redisson_lock_token:{"+s.name+"}").Int(); err != nil || left != -1 {
 			s.Errorf("after a Go lock the token key lives for %d ms, %v, want forever", left, err)
 		}
 		s.unlock(l)
@@ -63,7 +63,7 @@ var facts = []fact{
 	{"lockAndGetToken with a lease renews, as if it had none", []string{newest}, func(s *scene) {
 		java := s.java()
 		java.Must("a", "TOKENLEASE", "fenced", s.name, 3000)
-		if left, err := s.server.Do("PTTL", s.name).Int(); err != nil || left <= 3000 {
+		if left, err := s.server().Do("PTTL", s.name).Int(); err != nil || left <= 3000 {
 			s.Errorf("the lock lives for %d ms, %v, want the watchdog's time", left, err)
 		}
 		java.Must("a", "UNLOCK", "fenced", s.name)
@@ -82,8 +82,8 @@ var facts = []fact{
 		java.Must("a", "LOCK", "fair", s.name, long.Milliseconds())
 		waiting := java.Ask("b", "TRYSECONDS", "fair", s.name, 3600)
 		queue := "redisson_lock_timeout:{" + s.name + "}"
-		must.OK(s, servers.Await("b is queued", func() bool { n, err := s.server.Do("ZCARD", queue).Int(); return err == nil && n == 1 }))
-		pairs, err := s.server.Do("ZRANGE", queue, 0, -1, "WITHSCORES").StringSlice()
+		must.OK(s, servers.Await("b is queued", func() bool { n, err := s.server().Do("ZCARD", queue).Int(); return err == nil && n == 1 }))
+		pairs, err := s.server().Do("ZRANGE", queue, 0, -1, "WITHSCORES").StringSlice()
 		must.OK(s, err)
 		var score float64
 		_, err = fmt.Sscan(pairs[1], &score)
@@ -101,11 +101,11 @@ var facts = []fact{
 		java.Must("a", "LOCK", "fair", s.name, long.Milliseconds())
 		waiting := java.Ask("b", "LOCK", "fair", s.name, -1)
 		queue := "redisson_lock_queue:{" + s.name + "}"
-		must.OK(s, servers.Await("b is queued", func() bool { n, err := s.server.Do("LLEN", queue).Int(); return err == nil && n == 1 }))
+		must.OK(s, servers.Await("b is queued", func() bool { n, err := s.server().Do("LLEN", queue).Int(); return err == nil && n == 1 }))
 		java.Must("b", "INTERRUPT", "fair", s.name)
 		await(s, "the interrupted lock()", waiting)
 		java.Must("a", "UNLOCK", "fair", s.name)
-		if n, err := s.server.Do("LLEN", queue).Int(); err != nil || n != 1 {
+		if n, err := s.server().Do("LLEN", queue).Int(); err != nil || n != 1 {
 			s.Errorf("%d are in the queue, %v, want the interrupted one", n, err)
 		}
 		if got := java.Do("c", "TRY", "fair", s.name, 0, -1); got.Word != "no" {
@@ -119,7 +119,7 @@ var facts = []fact{
 		interrupted := java.Ask("b", "LOCK", "fair", s.name, -1)
 		queued := func(want int) {
 			must.OK(s, servers.Await("the queue", func() bool {
-				n, err := s.server.Do("LLEN", "redisson_lock_queue:{"+s.name+"}").Int()
+				n, err := s.server().Do("LLEN", "redisson_lock_queue:{"+s.name+"}").Int()
 				return err == nil && n == want
 			}))
 		}
@@ -141,8 +141,8 @@ var facts = []fact{
 		givesUp := java.Ask("b", "TRYSECONDS", "fair", s.name, 8)
 		timeouts := "redisson_lock_timeout:{" + s.name + "}"
 		last := func(want int) (score float64) {
-			must.OK(s, servers.Await("the queue", func() bool { n, err := s.server.Do("ZCARD", timeouts).Int(); return err == nil && n == want }))
-			pairs, err := s.server.Do("ZRANGE", timeouts, -1, -1, "WITHSCORES").StringSlice()
+			must.OK(s, servers.Await("the queue", func() bool { n, err := s.server().Do("ZCARD", timeouts).Int(); return err == nil && n == want }))
+			pairs, err := s.server().Do("ZRANGE", timeouts, -1, -1, "WITHSCORES").StringSlice()
 			must.OK(s, err)
 			_, err = fmt.Sscan(pairs[1], &score)
 			must.OK(s, err)
@@ -167,7 +167,7 @@ var facts = []fact{
 		java.Must("a", "LOCK", "fair", s.name, long.Milliseconds())
 		waiting := java.Ask("b", "LOCK", "fair", s.name, -1)
 		must.OK(s, servers.Await("b is queued", func() bool {
-			n, err := s.server.Do("LLEN", "redisson_lock_queue:{"+s.name+"}").Int()
+			n, err := s.server().Do("LLEN", "redisson_lock_queue:{"+s.name+"}").Int()
 			return err == nil && n == 1
 		}))
 		if _, err := s.client(ttl).Mutex(s.name).TryLock(s.Context()); err == nil || !strings.Contains(err.Error(), "RFairLock") {
@@ -182,7 +182,7 @@ var facts = []fact{
 		java.Must("a", "LATCHSET", "lock", s.name, 1)
 		waiting := java.Ask("b", "LATCHAWAIT", "lock", s.name, 20_000)
 		must.OK(s, servers.Await("b listens", func() bool {
-			got, err := s.server.Do("PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{"+s.name+"}").Slice()
+			got, err := s.server().Do("PUBSUB", "NUMSUB", "redisson_countdownlatch__channel__{"+s.name+"}").Slice()
 			return err == nil && len(got) == 2 && fmt.Sprint(got[1]) == "1"
 		}))
 		time.Sleep(5 * time.Second) // it reads the count once more after it has subscribed
@@ -197,21 +197,21 @@ var facts = []fact{
 		java.Must("a", "LOCK", "read", s.name, -1)
 		java.Must("a", "UNLOCK", "read", s.name)
 		java.Must("a", "HELD", "write", s.name)
-		must.OK(s, servers.Await("the write lock lapses", func() bool { n, err := s.server.Do("EXISTS", s.name).Int(); return err == nil && n == 0 }))
+		must.OK(s, servers.Await("the write lock lapses", func() bool { n, err := s.server().Do("EXISTS", s.name).Int(); return err == nil && n == 0 }))
 	}},
 	{"a reader that holds twice is not renewed", []string{"3.45.1", "3.52.0"}, func(s *scene) {
 		java := s.java()
 		java.Must("a", "LOCK", "read", s.name, -1)
 		java.Must("a", "LOCK", "read", s.name, -1)
 		key := "{" + s.name + "}:" + s.shared.ID + ":" + java.Must("a", "THREAD", "read", s.name).Value + ":rwlock_timeout:1"
-		must.OK(s, servers.Await("the hold lapses", func() bool { n, err := s.server.Do("EXISTS", key).Int(); return err == nil && n == 0 }))
+		must.OK(s, servers.Await("the hold lapses", func() bool { n, err := s.server().Do("EXISTS", key).Int(); return err == nil && n == 0 }))
 	}},
 }
 
 // evaluations is how many scripts the server has run.
 func (s *scene) evaluations() (n int) {
 	s.Helper()
-	stats, err := s.server.Do("INFO", "commandstats").Text()
+	stats, err := s.server().Do("INFO", "commandstats").Text()
 	must.OK(s, err)
 	for line := range strings.Lines(stats) {
 		var calls int
@@ -243,7 +243,7 @@ func TestFactsAboutRedisson(t *testing.T) {
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			stage := newStage(t, version)
+			stage := redissonStage(t, version)
 			for _, f := range facts {
 				for _, v := range f.in {
 					if v == version {

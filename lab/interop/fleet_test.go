@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/lab/internal/fleet"
 )
 
@@ -191,31 +192,44 @@ func (f *mixedFleet) cycle(who string, p *peer, actor string) bool {
 	return true
 }
 
-// TestMixedFleet: processes of both sides compete, and are killed and closed while they hold or
-// wait. No two hold a lock at the same time.
+// fleet lets processes of both sides compete, which are killed and closed while they hold or wait. No two hold a lock at the same time.
+func (s *scene) fleet(title string) {
+	f := &mixedFleet{
+		T: s.T, history: &history{t: s, until: time.Now().Add(*torture)}, kind: s.kind,
+		names:   []string{s.name + "/a", s.name + "/b", s.name + "/c"},
+		foreign: s.foreign,
+		locks:   func() *fencelock.Client { return s.client(s.ttl) },
+		java:    s.process,
+	}
+	f.run(title)
+}
+
+// TestMixedFleet shares locks of Redisson.
 func TestMixedFleet(t *testing.T) {
-	for _, format := range formats {
-		if !*all && format.title != "RLock" {
+	for _, f := range redissonTables {
+		if !*all && f.title != "RLock" {
 			continue
 		}
-		t.Run(format.title, func(t *testing.T) {
+		t.Run(f.title, func(t *testing.T) {
 			t.Parallel()
-			newStage(t, newest).play(t, format.kind, func(s *scene) {
-				f := &mixedFleet{
-					T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: s.kind,
-					names:   []string{s.name + "/a", s.name + "/b", s.name + "/c"},
-					foreign: func(name string) string { return name },
-					locks: func() *fencelock.Client {
-						locks, err := fencelock.New(s.store(), &fencelock.Options{TTL: ttl})
-						must.OK(s, err)
-						return locks
-					},
-					java: func() *peer {
-						return &peer{start(s, peerOptions{Version: s.version, Servers: []string{s.server.Addr}, Watchdog: watchdog}), ""}
-					},
-				}
-				f.run(format.title)
-			})
+			redissonStage(t, newest).play(t, f.kind, func(s *scene) { s.fleet(f.title) })
 		})
 	}
+}
+
+// TestMixedFleetOnZooKeeper shares locks of Curator.
+func TestMixedFleetOnZooKeeper(t *testing.T) {
+	byHand(t)
+	for title, kind := range map[string]string{"InterProcessMutex": "mutex", "InterProcessReadWriteLock": "readwrite"} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			curatorStage(t, curatorNewest).play(t, kind, func(s *scene) { s.fleet(title) })
+		})
+	}
+}
+
+// TestMixedFleetOnEtcd shares locks of package concurrency.
+func TestMixedFleetOnEtcd(t *testing.T) {
+	byHand(t)
+	etcdStage(t, etcdLibraries[0], servers.Test(t, newEtcd)).play(t, "mutex", func(s *scene) { s.fleet("etcd concurrency") })
 }

@@ -153,8 +153,10 @@ type family struct {
 
 // families are in the order of the page.
 func families() []family {
-	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {setNXVersions(), setNX}, {[]string{redsyncVersion}, redlockRows()}, {curatorVersions, everyTreeCell()},
-		{etcdVersions(), etcdRows()}}
+	return []family{
+		{versions, append(rowsOf(redissonTables), onACluster...)}, {[]string{springVersion}, rowsOf(springTables)}, {setNXVersions(), setNX},
+		{[]string{redsyncVersion}, redlockRows()}, {curatorVersions, append(rowsOf(curatorTables), alikeRows()...)}, {etcdVersions(), rowsOf([]table{etcdTable})},
+	}
 }
 
 // onPage reports whether the page has a row.

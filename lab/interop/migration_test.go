@@ -67,7 +67,7 @@ var moves = []move{
 func curatorWorks(t *testing.T, names []string) (addrs string, _ fleet.Starter) {
 	e := servers.Test(t, func() (*servers.Ensemble, error) { return servers.ZooKeeper(1) })
 	return strings.Join(e.Addrs(), ","), javaWorks("mutex", "/", names, func() *process {
-		return startCurator(t, curatorNewest, e.Addrs(), treeTimeout)
+		return startCurator(t, curatorNewest, e.Addrs())
 	})
 }
 

@@ -3,142 +3,104 @@
 package interop
 
 import (
-	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
-	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // springVersion is the version of spring-integration-redis.
 const springVersion = "6.5.1"
 
-// springScene is a lock of a registry of Spring Integration that Go shares.
-type springScene struct {
-	*testing.T
-	mode, name string
-	server     *servers.RedisServer
-	shared     *process
-}
+// spring is a server with locks of the registries of Spring Integration. Their kinds are its modes, spin and pubsub. What it has in
+// common with Redisson is that there is no queue.
+type spring struct{ redisson }
 
-func (s *springScene) java() *peer { return &peer{s.shared, s.name + "/"} }
+func springKey(s *scene) string { return s.kind + ":" + s.name }
 
-// mortal starts a Java process that can be killed. Its locks have a short lease.
-func (s *springScene) mortal() *peer {
-	s.Helper()
-	return &peer{startSpring(s, s.server, 2*time.Second), ""}
-}
+func (*spring) traits(string) traits { return traits{ttl: ttl, long: long, soon: long} }
 
-func startSpring(t testing.TB, server *servers.RedisServer, lease time.Duration) *process {
+func (r *spring) apart(t *testing.T) format { return &spring{redisson{server: redisServer(t)}} }
+
+func (r *spring) start(t testing.TB) *process { t.Helper(); return r.startFor(t, millis(long)) }
+
+func (r *spring) startFor(t testing.TB, lease string) *process {
 	t.Helper()
 	command, err := command("spring", springVersion)
 	if err != nil {
 		t.Skip(err)
 	}
-	return launch(t, command, server.Addr, millis(lease))
+	return launch(t, command, r.server.Addr, lease)
 }
 
-// client returns a Go process.
-func (s *springScene) client(ttl time.Duration) *fencelock.Client {
+// other has the lease of its process.
+func (r *spring) other(s *scene, kind string, mortal bool) contender {
 	s.Helper()
-	return s.waiter(ttl).Client
-}
-
-// waiter returns a Go process that counts its attempts.
-func (s *springScene) waiter(ttl time.Duration) *waiter {
-	s.Helper()
-	refused := &refusals{}
-	conn := redis.NewClient(&redis.Options{Addr: s.server.Addr})
-	conn.AddHook(refused)
-	opts := &setnxstore.Options{Key: s.mode + ":%s"}
-	if s.mode == "pubsub" {
-		opts.Channel = s.mode + "-channel"
+	a := s.by(kind, false)
+	if mortal {
+		a.peer = &peer{r.startFor(s, millis(ttl)), ""}
 	}
-	store, err := setnxstore.New(conn, opts)
-	must.OK(s, err)
-	locks, err := fencelock.New(store, &fencelock.Options{TTL: ttl})
-	must.OK(s, err)
-	s.Cleanup(func() { _ = locks.Close(context.Background()); _ = store.Close(); _ = conn.Close() })
-	return &waiter{locks, refused}
+	return a
 }
 
-// springCell is one thing that must be so between a holder and a waiter.
-type springCell struct {
-	what, holder, waiter string
-	do                   func(s *springScene)
+func (r *spring) store(s *scene) driver.Store {
+	s.Helper()
+	opts := &setnxstore.Options{Key: s.kind + ":%s"}
+	if s.kind == "pubsub" {
+		opts.Channel = s.kind + "-channel"
+	}
+	store, err := setnxstore.New(watchedClient(s, r.server), opts)
+	must.OK(s, err)
+	s.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
-var springCells = []springCell{
-	{"excluded", "Java", "Go", func(s *springScene) {
-		java, locks := s.java(), s.client(ttl)
-		java.Must("a", "LOCK", s.mode, s.name)
-		if _, err := locks.Mutex(s.name).TryLock(s.Context()); !errors.Is(err, fencelock.ErrBusy) {
-			s.Fatalf("TryLock beside a Java holder: %v", err)
-		}
-		java.Must("a", "UNLOCK", s.mode, s.name)
-		l, err := locks.Mutex(s.name).Lock(s.Context())
-		must.OK(s, err)
-		must.OK(s, l.Unlock(s.Context()))
-	}},
-	{"excluded", "Go", "Java", func(s *springScene) {
-		java, locks := s.java(), s.client(ttl)
-		l, err := locks.Mutex(s.name).Lock(s.Context())
-		must.OK(s, err)
-		if got := java.Do("a", "TRY", s.mode, s.name, 100); got.Word != "no" {
-			s.Fatalf("tryLock beside a Go holder: %v", got)
-		}
-		must.OK(s, l.Unlock(s.Context()))
-		java.Must("a", "LOCK", s.mode, s.name)
-		java.Must("a", "UNLOCK", s.mode, s.name)
-	}},
-	{"holder killed", "Java", "Go", func(s *springScene) {
-		java, locks := s.mortal(), s.client(ttl)
-		java.Must("a", "LOCK", s.mode, s.name)
-		java.Kill()
-		l, err := locks.Mutex(s.name).Lock(s.Context())
-		must.OK(s, err)
-		must.OK(s, l.Unlock(s.Context()))
-	}},
-	{"same on the wire", "both", "both", func(s *springScene) {
-		java, locks := s.java(), s.client(ttl)
-		l, err := locks.Mutex(s.name).Lock(s.Context()) // opens the session
-		must.OK(s, err)
-		must.OK(s, l.Unlock(s.Context()))
-		stop := monitor(s, s.server)
-		java.Must("a", "LOCK", s.mode, s.name)
-		java.Must("a", "UNLOCK", s.mode, s.name)
-		theirs := s.freed(stop())
-		stop = monitor(s, s.server)
-		l, err = locks.Mutex(s.name).Lock(s.Context())
-		must.OK(s, err)
-		must.OK(s, l.Unlock(s.Context()))
-		if ours := s.freed(stop()); theirs == "" || ours != theirs {
-			s.Errorf("Go writes\n\t%s\nSpring writes\n\t%s", ours, theirs)
-		}
-	}},
+func (r *spring) settled(s *scene, by contender) func() bool {
+	if by != nil {
+		return r.redisson.settled(s, by)
+	}
+	return s.refused.twiceMore(springKey(s))
+}
+
+func (r *spring) free(s *scene) {
+	s.Helper()
+	if n, err := r.server.Do("EXISTS", springKey(s)).Int(); err != nil || n != 0 {
+		s.Fatalf("the lock is not free: %d keys, %v", n, err)
+	}
+}
+
+// sameAsSpring: Go writes and publishes what Spring does.
+func sameAsSpring(s *scene) {
+	other, locks, server := s.other(), s.client(ttl), s.format.(*spring).server
+	s.unlock(s.lock(locks)) // opens the session
+	stop := monitor(s, server)
+	s.takes(other)
+	must.OK(s, other.unlock())
+	theirs := s.freed(stop())
+	stop = monitor(s, server)
+	s.unlock(s.lock(locks))
+	if ours := s.freed(stop()); theirs == "" || ours != theirs {
+		s.Errorf("Go writes\n\t%s\nSpring writes\n\t%s", ours, theirs)
+	}
 }
 
 // freed returns what a recording wrote and published about the lock.
-func (s *springScene) freed(lines []string) string {
+func (s *scene) freed(lines []string) string {
 	var all []string
 	for _, line := range lines {
 		var words []string
 		for _, m := range word.FindAllStringSubmatch(line, -1) {
 			words = append(words, m[1])
 		}
-		if !strings.Contains(line, " lua] ") || len(words) < 2 {
+		if !strings.Contains(line, " lua] ") || len(words) < 2 || !strings.Contains(line, springKey(s)) {
 			continue
 		}
 		switch command := strings.ToLower(words[0]); command {
 		case "set", "del", "unlink":
-			if words[1] == s.mode+":"+s.name {
+			if words[1] == springKey(s) {
 				all = append(all, strings.Replace(command, "unlink", "del", 1)+" "+words[1])
 			}
 		case "publish":
@@ -148,60 +110,15 @@ func (s *springScene) freed(lines []string) string {
 	return strings.Join(all, "\n\t")
 }
 
-// springWoken are the cells of the mode that publishes.
-var springWoken = []springCell{
-	{"woken", "Java", "Go", func(s *springScene) {
-		java, w := s.java(), s.waiter(long)
-		java.Must("a", "LOCK", s.mode, s.name)
-		waiting := w.locking(s, s.mode+":"+s.name, w.Mutex(s.name).Lock)
-		java.Must("a", "UNLOCK", s.mode, s.name)
-		must.OK(s, granted(s, waiting).lease.Unlock(s.Context()))
-	}},
-	{"woken", "Go", "Java", func(s *springScene) {
-		java, locks := s.java(), s.client(long)
-		l, err := locks.Mutex(s.name).Lock(s.Context())
-		must.OK(s, err)
-		waiting := java.Ask("a", "LOCK", s.mode, s.name)
-		must.OK(s, servers.Await("a waits", func() bool { return java.Do("a", "WAITS", s.mode, s.name).Word == "ok" }))
-		must.OK(s, l.Unlock(s.Context()))
-		must.OK(s, await(s, "lock() in Java", waiting).Err())
-		java.Must("a", "UNLOCK", s.mode, s.name)
-	}},
-}
-
-// springModes are the modes of a registry, with their cells.
-var springModes = []struct {
-	mode, title string
-	cells       []springCell
-}{
-	{"spin", "Spring Integration, SPIN_LOCK", springCells},
-	{"pubsub", "Spring Integration, PUB_SUB_LOCK", append(append([]springCell{}, springCells...), springWoken...)},
-}
-
-// springRows are the rows of the page.
-func springRows() (all []row) {
-	for _, m := range springModes {
-		for _, c := range m.cells {
-			all = append(all, row{m.title, c.what, c.holder, c.waiter})
-		}
-	}
-	return all
-}
+// springTables are the modes of a registry. Only the mode that publishes wakes.
+var springTables = func() []table {
+	cells := slices.Concat(excluded, holderKilled[:1], []cell{{"same on the wire", "both", "both", sameAsSpring}})
+	return []table{{"Spring Integration, SPIN_LOCK", "spin", "", cells}, {"Spring Integration, PUB_SUB_LOCK", "pubsub", "", slices.Concat(cells, woken)}}
+}()
 
 // TestSpring shares locks with the registries of Spring Integration.
 func TestSpring(t *testing.T) {
 	byHand(t)
 	t.Parallel()
-	server := redisServer(t)
-	shared := startSpring(t, server, long)
-	for _, m := range springModes {
-		t.Run(m.mode, func(t *testing.T) {
-			for _, c := range m.cells {
-				t.Run(c.what+" by "+c.holder, func(t *testing.T) {
-					results.noteTest(t, row{m.title, c.what, c.holder, c.waiter}, springVersion)
-					c.do(&springScene{T: t, mode: m.mode, name: fmt.Sprint("orders/", names.Add(1)), server: server, shared: shared})
-				})
-			}
-		})
-	}
+	newStage(t, springVersion, (&spring{}).apart(t)).playTables(t, springTables, nil)
 }

@@ -94,11 +94,11 @@ func sameOnTheWire(s *scene) {
 	s.unlock(s.lock(locks)) // opens the session
 	java.Must("a", "LOCK", s.kind, s.name, -1)
 	java.Must("a", "UNLOCK", s.kind, s.name)
-	stop := monitor(s, s.server)
+	stop := monitor(s, s.server())
 	java.Must("a", "LOCK", s.kind, s.name, -1)
 	java.Must("a", "UNLOCK", s.kind, s.name)
 	theirs := written(stop(), s.name)
-	stop = monitor(s, s.server)
+	stop = monitor(s, s.server())
 	s.unlock(s.lock(locks))
 	ours := written(stop(), s.name)
 	if s.kind == "lock" { // getLock takes no token
@@ -107,7 +107,7 @@ func sameOnTheWire(s *scene) {
 	if len(theirs) < 4 || !slices.Equal(ours, theirs) {
 		s.Errorf("Go writes\n\t%s\nRedisson %s writes\n\t%s", strings.Join(ours, "\n\t"), s.version, strings.Join(theirs, "\n\t"))
 	}
-	token, _ := s.server.Do("GET", "redisson_lock_token:{"+s.name+"}").Text()
+	token, _ := s.server().Do("GET", "redisson_lock_token:{"+s.name+"}").Text()
 	if !digits.MatchString(token) {
 		s.Errorf("the token is %q, want a number that Java reads", token)
 	}
@@ -203,20 +203,20 @@ func sameInStore(s *scene) {
 		}
 
 		// Java holds and renews; a Go process waits. Then the other way round.
-		stop := monitor(s, s.server)
+		stop := monitor(s, s.server())
 		java.Must("a", "LOCK", kind, s.name, -1)
-		theirs := kept(s, s.server, s.name)
+		theirs := kept(s, s.server(), s.name)
 		waiting := s.locking(locks)
 		s.listened(1)
 		theirRenewal := s.renewals(kind)
 		java.Must("a", "UNLOCK", kind, s.name)
-		s.unlock(s.granted(waiting).lease)
+		s.leaves(waiting)
 		ourChannel := commands(stop(), s.name)
 
 		s.deaf()
-		stop = monitor(s, s.server)
+		stop = monitor(s, s.server())
 		l := take(locks)
-		ours := kept(s, s.server, s.name)
+		ours := kept(s, s.server(), s.name)
 		asked := java.Ask("w", "LOCK", waiter, s.name, -1)
 		s.listened(1)
 		ourRenewal := s.renewals(kind)
@@ -242,10 +242,10 @@ func channels(commands []string) []string {
 // key of a reader again, where Redisson only extends it.
 func (s *scene) renewals(kind string) []string {
 	s.Helper()
-	stop := monitor(s, s.server)
+	stop := monitor(s, s.server())
 	last := 0
 	must.OK(s, servers.Await("the holder of "+kind+" renews", func() bool {
-		left, err := s.server.Do("PTTL", s.name).Int()
+		left, err := s.server().Do("PTTL", s.name).Int()
 		renewed := err == nil && left > last && last > 0
 		last = left
 		return renewed

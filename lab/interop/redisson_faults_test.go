@@ -21,15 +21,10 @@ import (
 var faults = []cell{
 	{"reply of a lock lost", "Go", "Java", func(s *scene) {
 		lossy := &loser{}
-		client := redis.NewClient(&redis.Options{Addr: s.server.Addr})
+		client := redis.NewClient(&redis.Options{Addr: s.server().Addr})
 		client.AddHook(lossy)
-		store := storeAt(s, client, s.kind)
-		locks, err := fencelock.New(store, &fencelock.Options{TTL: min(long, store.Caps().MaxTTL)})
-		must.OK(s, err)
-		s.Cleanup(func() { _ = locks.Close(context.Background()) })
-		other := *s
-		other.name += "/other"
-		s.unlock(other.lock(locks)) // there is a session
+		locks := s.clientOf(storeAt(s, client, s.kind), s.long)
+		s.unlock(s.at(s.name + "/other").lock(locks)) // there is a session
 		lossy.on.Store(true)
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
@@ -48,7 +43,7 @@ var faults = []cell{
 		s.java().Must("a", "UNLOCK", s.kind, s.name)
 	}},
 	{"reply of a lock lost", "Java", "Go", func(s *scene) {
-		proxy, err := servers.NewProxy(s.server.Addr)
+		proxy, err := servers.NewProxy(s.server().Addr)
 		must.OK(s, err)
 		s.Cleanup(proxy.Close)
 		java := &peer{start(s, peerOptions{Version: s.version, Servers: []string{proxy.Addr}, Watchdog: watchdog, Timeout: time.Second}), ""}
@@ -64,7 +59,7 @@ var faults = []cell{
 		s = s.apart()
 		java, locks := s.java(), s.client(ttl)
 		java.Must("a", "LOCK", s.kind, s.name, -1)
-		must.OK(s, s.server.Reboot())
+		s.restart(s)
 		s.busy(locks)
 		must.OK(s, servers.Await("Java unlocks", func() bool {
 			got := java.Do("a", "UNLOCK", s.kind, s.name)
@@ -76,7 +71,7 @@ var faults = []cell{
 		s = s.apart()
 		java, locks := s.java(), s.client(ttl)
 		l := s.lock(locks)
-		must.OK(s, s.server.Reboot())
+		s.restart(s)
 		must.OK(s, servers.Await("Java reaches the server", func() bool { return java.Do("a", "LOCKED", s.kind, s.name).Word == "ok" }))
 		if got := java.Do("a", "TRY", s.kind, s.name, (ttl + ttl/2).Milliseconds(), -1); got.Word != "no" {
 			s.Errorf("tryLock after a restart: %v", got)
@@ -89,7 +84,7 @@ var faults = []cell{
 		s = s.apart()
 		java, locks := s.java(), s.client(ttl)
 		java.Must("a", "LOCK", s.kind, s.name, -1)
-		must.OK(s, s.server.Do("FLUSHALL").Err())
+		must.OK(s, s.server().Do("FLUSHALL").Err())
 		l := s.lock(locks)
 		if got := java.Do("a", "UNLOCK", s.kind, s.name); !strings.Contains(got.Value, "IllegalMonitorState") {
 			s.Errorf("unlock of a lock that the server lost: %v", got)
@@ -101,23 +96,13 @@ var faults = []cell{
 		s = s.apart()
 		java, locks := s.java(), s.client(ttl)
 		l := s.lock(locks)
-		must.OK(s, s.server.Do("FLUSHALL").Err())
+		must.OK(s, s.server().Do("FLUSHALL").Err())
 		java.Must("a", "LOCK", s.kind, s.name, -1)
-		await(s, "the notice of the Go holder", l.Context().Done())
-		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) {
-			s.Errorf("the lease ended with %v", err)
-		}
+		s.noticed(l, fencelock.ErrLost)
 		_ = l.Unlock(s.Context())
 		java.Must("a", "HELD", s.kind, s.name)
 		java.Must("a", "UNLOCK", s.kind, s.name)
 	}},
-}
-
-// apart returns the scene on a separate server, which can be restarted.
-func (s *scene) apart() *scene {
-	s.Helper()
-	apart := newStage(s.T, s.version)
-	return &scene{T: s.T, version: s.version, kind: s.kind, server: apart.server, shared: apart.java, name: s.name}
 }
 
 // dropReplyTo drops the first reply to a script about a lock.
