@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/internal/storetest"
 	"github.com/fencelock/fencelock/store/memcachestore"
 )
 
@@ -24,13 +24,7 @@ func open(ctx context.Context, url string) (*fencelock.Client, error) {
 
 func TestDocumented(t *testing.T) {
 	locks, err := open(t.Context(), "memcached://"+startMemcached(t).Addr)
-	must.OK(t, err)
-	defer locks.Close(context.Background())
-	ran := false
-	err = locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { ran = true; return nil })
-	if err != nil || !ran {
-		t.Errorf("ran: %v, %v", ran, err)
-	}
+	storetest.Runs(t, locks, err)
 }
 
 // TestExamples runs the example of the package on a server.

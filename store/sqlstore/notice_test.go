@@ -5,7 +5,6 @@ package sqlstore_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/internal/storetest"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
@@ -27,29 +26,7 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 	server := need(t, postgres)
 	db := onPostgres.connect(t, server.Port)
 	opts := onPostgres.space(t, db)
-	mine := client(t, onPostgres.store(t, db, &opts), time.Minute)
-	other := client(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &opts), time.Minute)
-	for name, try := range map[string]bool{"locked": false, "tried": true} {
-		var last fencelock.Token
-		for range 20 {
-			l, err := mine.Mutex(name, fencelock.Linger(time.Minute)).Lock(ctxb)
-			must.OK(t, err)
-			last = l.Token()
-			must.OK(t, l.Unlock(ctxb))
-		}
-		acquire, began := other.Mutex(name).Lock, time.Now()
-		if try {
-			acquire = other.Mutex(name).TryLock
-		}
-		l, err := acquire(ctxb)
-		for errors.Is(err, fencelock.ErrBusy) && time.Since(began) < time.Minute/2 {
-			l, err = acquire(ctxb) // the wait of a try is short for a machine under load
-		}
-		must.OK(t, err)
-		if l.Token() <= last || time.Since(began) > time.Minute/2 {
-			t.Errorf("%s: token %v after %v, in %v", name, l.Token(), last, time.Since(began))
-		}
-	}
+	storetest.GivesBack(t, time.Minute, func() driver.Store { return onPostgres.store(t, onPostgres.connect(t, server.Port), &opts) })
 }
 
 // TestLingerNeedsNotifications: where no process can listen, holders are notified at their

@@ -3,50 +3,20 @@
 package zkstore_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/internal/storetest"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
 
-// TestLingeringLockIsGivenBack: another process has a lock that lingers long before it has
-// lingered, by Lock and by TryLock, and with a higher token.
 func TestLingeringLockIsGivenBack(t *testing.T) {
-	const lingering = 30 * time.Second // the longest TTL
 	server := start(t, 1).Servers[0].Addr
-	open := func() *fencelock.Client {
+	storetest.GivesBack(t, 30*time.Second, func() driver.Store { // the longest TTL
 		store, err := zkstore.Open(t.Context(), "zk://"+server+"/fencelock?tick_time=200ms&max_ttl=30s", nil)
 		must.OK(t, err)
-		c, err := fencelock.New(store, &fencelock.Options{TTL: lingering})
-		must.OK(t, err)
-		t.Cleanup(func() { _ = c.Close(t.Context()) })
-		return c
-	}
-	mine, other := open(), open()
-	for name, try := range map[string]bool{"locked": false, "tried": true} {
-		var last fencelock.Token
-		for range 20 {
-			l, err := mine.Mutex(name, fencelock.Linger(lingering)).Lock(t.Context())
-			must.OK(t, err)
-			last = l.Token()
-			must.OK(t, l.Unlock(t.Context()))
-		}
-		acquire, began := other.Mutex(name).Lock, time.Now()
-		if try {
-			acquire = other.Mutex(name).TryLock
-		}
-		l, err := acquire(t.Context())
-		for errors.Is(err, fencelock.ErrBusy) && time.Since(began) < lingering/2 {
-			l, err = acquire(t.Context()) // the wait of a try is short for a machine under load
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if l.Token() <= last || time.Since(began) > lingering/2 {
-			t.Errorf("%s: token %v after %v, in %v", name, l.Token(), last, time.Since(began))
-		}
-	}
+		return store
+	})
 }

@@ -48,7 +48,7 @@ func productLines(t tree) int {
 
 // tools are the folders outside lab that prove or measure.
 var tools = []string{"driver/drivertest", "fence/fencetest", "examples", "internal/servers", "internal/figure", "internal/measure", "internal/locktest",
-	"internal/must", "store/quorum/internal/model", "store/quorum/internal/modelcheck", "store/redisstore/internal/redistest", "store/etcdstore/internal/etcdtest"}
+	"internal/must", "internal/storetest", "store/quorum/internal/model", "store/quorum/internal/modelcheck", "store/redisstore/internal/redistest", "store/etcdstore/internal/etcdtest"}
 
 // isTool reports whether a file is part of what proves or measures.
 func isTool(p string) bool {

@@ -47,7 +47,7 @@ func (p place) released() bool { return !strings.HasPrefix(p.dir+"/", "lab/") }
 // testTools are the internal packages that may cross module lines, into tests: versions that
 // do not fit break a test of ours, and no program of users. The lab may import every internal
 // package, because nobody gets it (docs/decisions/0048).
-var testTools = []string{"internal/servers", "internal/figure", "internal/measure", "internal/must"}
+var testTools = []string{"internal/servers", "internal/figure", "internal/measure", "internal/must", "internal/storetest"}
 
 // An importRule forbids imports, and says why and what to do.
 type importRule struct {

@@ -3,12 +3,11 @@
 package redissonstore_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/internal/storetest"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
 	"github.com/redis/go-redis/v9"
@@ -29,9 +28,7 @@ func TestDocumented(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	defer client.Close()
 	locks, err := withJava(client)
-	must.OK(t, err)
-	defer locks.Close(context.Background())
-	must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { return nil }))
+	storetest.Runs(t, locks, err)
 }
 
 // TestExamples runs the example of the package on a server.
