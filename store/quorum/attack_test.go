@@ -66,9 +66,7 @@ func TestAttackAllRestartEmpty(t *testing.T) {
 		first, second := r.process(nil, nil), r.process(nil, nil)
 		held := r.lock("first", first, "x")
 		r.log("all nodes crash and come back empty")
-		for _, s := range r.stores {
-			s.Reset()
-		}
+		r.reset()
 		_, err := second.Mutex("x").TryLock(t.Context())
 		if r.log("second tries: %v", err); !errors.Is(err, fencelock.ErrGrace) {
 			t.Fatalf("the second client got %v, want a grace period", err)

@@ -25,9 +25,7 @@ func TestBusyWithANodeDown(t *testing.T) {
 			r.lock("holder", r.process(nil, nil), "x")
 			c := r.process(faults(), nil)
 			if resting {
-				for _, s := range r.stores {
-					s.Reset()
-				}
+				r.reset()
 			}
 			for range 3 {
 				want := fencelock.ErrBusy

@@ -154,9 +154,7 @@ func TestReclaimedOnAnotherNodeIsWithdrawn(t *testing.T) {
 			t.Fatalf("x is on %q, want a b", on)
 		}
 		time.Sleep(1200 * time.Millisecond)
-		for _, s := range r.stores {
-			s.Reset()
-		}
+		r.reset()
 		for range 300 { // before the node is joined to the claim anyway
 			if time.Sleep(10 * time.Millisecond); r.taken("x") == 3 {
 				break
@@ -214,9 +212,7 @@ func TestReclaimedWhileAskedIsWithdrawn(t *testing.T) {
 		if on := r.on("x", held.Token()); on != "a b" {
 			t.Fatalf("x is on %q, want a b", on)
 		}
-		for _, s := range r.stores {
-			s.Reset()
-		}
+		r.reset()
 		for range 500 {
 			if time.Sleep(10 * time.Millisecond); r.taken("x") == 3 {
 				break

@@ -4,7 +4,6 @@ package quorum_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,9 +63,7 @@ func overtakes(t *testing.T, reset []int) {
 	must.OK(t, err)
 	held := r.lock("c", r.client(s), "x")
 	time.Sleep(time.Second)
-	for _, n := range reset {
-		r.stores[n].Reset()
-	}
+	r.reset(reset...)
 	<-late.sent
 	time.Sleep(time.Second) // the other nodes answer
 	if !held.Valid() {
@@ -89,36 +86,21 @@ func overtakes(t *testing.T, reset []int) {
 func TestReclaimCountsNodesKeptSinceTheReopening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
-		s := r.store(map[int]faultstore.Fault{
+		var reopened time.Time
+		kept, err := r.reclaim(map[int]faultstore.Fault{
 			1: faultstore.On(faultstore.Reclaim, faultstore.Name("x", faultstore.LoseRequest())),
 			2: faultstore.On(faultstore.KeepAlive, faultstore.During(5*time.Second, time.Hour, faultstore.LoseRequest())),
+		}, func(d driver.Session) {
+			time.Sleep(3 * time.Second)
+			if _, err := d.KeepAlive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			r.reset(0, 1)
+			time.Sleep(2 * time.Second)
+			reopened = time.Now()
 		})
-		t.Cleanup(func() { _ = s.Close() })
-		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
-		d, _, err := s.Open(t.Context(), req)
-		must.OK(t, err)
-		out, err := d.Attempt(t.Context(), claim(1))
-		if err != nil || out.State != driver.Granted {
-			t.Fatalf("got %+v, %v", out, err)
-		}
-		time.Sleep(3 * time.Second)
-		if _, err := d.KeepAlive(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		r.stores[0].Reset()
-		r.stores[1].Reset()
-		time.Sleep(2 * time.Second)
-		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
-			t.Fatalf("got %v, want a reset", err)
-		}
-		reopened := time.Now()
-		if d, _, err = s.Open(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
-		kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *claim(1), Token: out.Token}}, true)
-		r.log("reclaim: %v, %v; %s", kept, err, r.holders("x"))
-		if err == nil && !kept[0] {
+		if err == nil && !kept {
 			return
 		}
 		time.Sleep(time.Until(reopened.Add(9 * time.Second)))
@@ -137,28 +119,11 @@ func TestReclaimCountsNodesKeptSinceTheReopening(t *testing.T) {
 func TestReclaimNeedsNodesThatHadTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
-		s := r.store(map[int]faultstore.Fault{
+		kept, err := r.reclaim(map[int]faultstore.Fault{
 			0: faultstore.On(faultstore.Reclaim, faultstore.Name("x", faultstore.LoseRequest())),
 			2: faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Refuse())),
-		})
-		t.Cleanup(func() { _ = s.Close() })
-		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
-		d, _, err := s.Open(t.Context(), req)
-		must.OK(t, err)
-		out, err := d.Attempt(t.Context(), claim(1))
-		if err != nil || out.State != driver.Granted {
-			t.Fatalf("got %+v, %v", out, err)
-		}
-		r.stores[0].Reset()
-		r.stores[2].Reset()
-		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
-			t.Fatalf("got %v, want a reset", err)
-		}
-		if d, _, err = s.Open(t.Context(), req); err != nil {
-			t.Fatal(err)
-		}
-		kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *claim(1), Token: out.Token}}, true)
-		if err != nil || kept[0] {
+		}, func(driver.Session) { r.reset(0, 2) })
+		if err != nil || kept {
 			t.Errorf("reclaimed %v, %v, by one of the nodes that had it; %s", kept, err, r.holders("x"))
 		}
 	})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -23,30 +22,11 @@ func TestReclaimWaitsForANodeThatItNeeds(t *testing.T) {
 		t.Run(string(slow), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, 3, grace())
-				s := r.store(map[int]faultstore.Fault{
+				kept, err := r.reclaim(map[int]faultstore.Fault{
 					0: faultstore.On(slow, faultstore.During(from, time.Hour, faultstore.Delay(70*time.Millisecond, 70*time.Millisecond))),
 					2: faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Refuse())),
-				})
-				t.Cleanup(func() { _ = s.Close() })
-				req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
-				d, _, err := s.Open(t.Context(), req)
-				must.OK(t, err)
-				out, err := d.Attempt(t.Context(), claim(1))
-				if err != nil || out.State != driver.Granted {
-					t.Fatalf("got %+v, %v", out, err)
-				}
-				time.Sleep(from)
-				for _, store := range r.stores {
-					store.Reset()
-				}
-				if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
-					t.Fatalf("got %v, want a reset", err)
-				}
-				if d, _, err = s.Open(t.Context(), req); err != nil {
-					t.Fatal(err)
-				}
-				kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *claim(1), Token: out.Token}}, true)
-				if err != nil || !kept[0] {
+				}, func(driver.Session) { time.Sleep(from); r.reset() })
+				if err != nil || !kept {
 					t.Errorf("reclaimed %v, %v; %s", kept, err, r.holders("x"))
 				}
 			})
@@ -68,8 +48,7 @@ func TestReclaimOfOneClaimDoesNotLoseTheOthers(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		x := r.lock("holder", c, "x")
 		time.Sleep(from - 100*time.Millisecond)
-		r.stores[0].Reset()
-		r.stores[1].Reset()
+		r.reset(0, 1)
 		time.Sleep(from)
 		if !errors.Is(x.Err(), fencelock.ErrReset) || y.Err() != nil {
 			t.Errorf("x: %v, y: %v; want x lost with the data, and y held", x.Err(), y.Err())

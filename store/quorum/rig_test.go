@@ -5,6 +5,7 @@ package quorum_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -146,6 +147,15 @@ func (r *rig) on(name string, token fencelock.Token) string {
 		}
 	}
 	return strings.Join(on, " ")
+}
+
+// reset lets nodes lose their data, without any all of them.
+func (r *rig) reset(nodes ...int) {
+	for n, store := range r.stores {
+		if len(nodes) == 0 || slices.Contains(nodes, n) {
+			store.Reset()
+		}
+	}
 }
 
 // holders returns a text with the holders of a lock on each node.

@@ -30,6 +30,43 @@ func (r *rig) open(faults map[int]faultstore.Fault) driver.Session {
 	return d
 }
 
+// reclaim opens a session that holds x, lets nodes lose their data, and returns whether x is reclaimed in the session that is opened again.
+func (r *rig) reclaim(faults map[int]faultstore.Fault, loseData func(driver.Session)) (kept bool, err error) {
+	r.t.Helper()
+	s := r.store(faults)
+	r.t.Cleanup(func() { _ = s.Close() })
+	req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
+	d, _, err := s.Open(r.t.Context(), req)
+	must.OK(r.t, err)
+	out, err := d.Attempt(r.t.Context(), claim(1))
+	if err != nil || out.State != driver.Granted {
+		r.t.Fatalf("got %+v, %v", out, err)
+	}
+	loseData(d)
+	if _, err := d.KeepAlive(r.t.Context()); !errors.Is(err, driver.ErrReset) {
+		r.t.Fatalf("got %v, want a reset", err)
+	}
+	d, _, err = s.Open(r.t.Context(), req)
+	must.OK(r.t, err)
+	all, err := d.Reclaim(r.t.Context(), []driver.Held{{Claim: *claim(1), Token: out.Token}}, true)
+	r.log("reclaim: %v, %v; %s", all, err, r.holders("x"))
+	return err == nil && all[0], err
+}
+
+// foreign returns sessions on b and c alone that hold x there.
+func (r *rig) foreign() (all []driver.Session) {
+	r.t.Helper()
+	for _, store := range r.stores[1:] {
+		f, _, err := store.Open(r.t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+		must.OK(r.t, err)
+		if out, err := f.Attempt(r.t.Context(), claim(1)); err != nil || out.State != driver.Granted {
+			r.t.Fatalf("got %+v, %v", out, err)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
 // claim is an exclusive claim for x.
 func claim(seq uint64) *driver.Claim {
 	return &driver.Claim{Seq: seq, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "client"}}}
@@ -123,15 +160,7 @@ func TestARoundOutlivesAFailedWithdrawal(t *testing.T) {
 
 func outlives(t *testing.T, limited bool) {
 	r := newRig(t, 3, grace())
-	var foreign []driver.Session
-	for i := 1; i < 3; i++ {
-		f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		must.OK(t, err)
-		if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
-			t.Fatalf("got %+v, %v", out, err)
-		}
-		foreign = append(foreign, f)
-	}
+	foreign := r.foreign()
 	d := r.open(map[int]faultstore.Fault{0: faultstore.On(faultstore.Withdraw, faultstore.LoseRequest())})
 	c := claim(1)
 	if c.Queue = true; limited {
@@ -162,15 +191,7 @@ func outlives(t *testing.T, limited bool) {
 func TestAWaiterRemembersItsTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, &memstore.Options{Grace: true, MaxTTL: 10 * time.Second, NoPush: true, NoQueue: true})
-		var foreign []driver.Session
-		for i := 1; i < 3; i++ {
-			f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-			must.OK(t, err)
-			if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
-				t.Fatalf("got %+v, %v", out, err)
-			}
-			foreign = append(foreign, f)
-		}
+		foreign := r.foreign()
 		lost := faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Nth(1, faultstore.LoseReply())))
 		d := r.open(map[int]faultstore.Fault{0: lost, 2: away(4*time.Second, time.Hour)})
 		c := claim(1)
