@@ -82,34 +82,18 @@ func TestLockAllRefuses(t *testing.T) {
 	})
 }
 
-// refusingStore is a store that refuses one name for good.
-type refusingStore struct {
-	driver.Store
-	name string
-}
-
-func (s refusingStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	ss, renewal, err := s.Store.Open(ctx, req)
-	return refusingSession{ss, s.name}, renewal, err
-}
-
-type refusingSession struct {
-	driver.Session
-	name string
-}
-
-func (s refusingSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if c.Name == s.name {
-		return driver.Outcome{}, driver.ErrRefused
-	}
-	return s.Session.Attempt(ctx, c)
-}
-
 func TestLockAllGivesBackAfterAFailureInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := locktest.Context(t)
 		store := memstore.New(nil)
-		c := locktest.Client(t, refusingStore{store, "b"}, nil)
+		refusing := locktest.NewTap(store)
+		refusing.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
+			if c.Name == "b" {
+				return driver.Outcome{}, driver.ErrRefused
+			}
+			return next(ctx, c)
+		}
+		c := locktest.Client(t, refusing, nil)
 		for _, lock := range []func(context.Context, []string, ...fencelock.LockOption) (*fencelock.LeaseSet, error){c.LockAll, c.TryLockAll} {
 			set, err := lock(ctx, []string{"a", "b", "c"})
 			if set != nil {

@@ -83,7 +83,7 @@ func TestSilentWithdrawalDelaysNoOther(t *testing.T) {
 		var inFlight atomic.Int32
 		store := newStore()
 		st := tap(store)
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			if w.Name != "good" {
 				inFlight.Add(1)
 				defer inFlight.Add(-1)
@@ -92,7 +92,7 @@ func TestSilentWithdrawalDelaysNoOther(t *testing.T) {
 			}
 			return next(ctx, w)
 		}
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if _, err := next(ctx, c); err != nil {
 				return driver.Outcome{}, err
 			}
@@ -125,7 +125,7 @@ func TestCleanupIsBounded(t *testing.T) {
 		var now, max atomic.Int32
 		store := newStore()
 		st := tap(bent(t, store, `on(attempt, lose(reply))`))
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			n := now.Add(1)
 			defer now.Add(-1)
 			if n > max.Load() {
@@ -150,15 +150,15 @@ func TestQueuedWithdrawalLeavesTheTombstoneThatBecameNecessary(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := graceful()
 		st, withdrawn, late := tap(m), 0, func() {}
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			if withdrawn++; withdrawn == 1 {
 				m.Reset()
 				return 0, driver.ErrUnknown
 			}
 			return next(ctx, w)
 		}
-		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
-			if len(st.sent(faultstore.Reclaim)) == 1 {
+		st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
+			if len(st.Sent(faultstore.Reclaim)) == 1 {
 				late = func() { _, _ = next(ctxb, held, last) }
 				return nil, driver.ErrUnknown
 			}
@@ -171,8 +171,8 @@ func TestQueuedWithdrawalLeavesTheTombstoneThatBecameNecessary(t *testing.T) {
 			t.Error(res.Outcome)
 		}
 		time.Sleep(ttl)
-		calls := st.sent(faultstore.Withdraw)
-		if last := calls[len(calls)-1]; len(calls) < 2 || calls[0].tombstone || !last.tombstone {
+		calls := st.Sent(faultstore.Withdraw)
+		if last := calls[len(calls)-1]; len(calls) < 2 || calls[0].Tombstone || !last.Tombstone {
 			t.Errorf("withdrawals: %+v; want the last with a tombstone", calls)
 		}
 		late()

@@ -19,7 +19,7 @@ import (
 func TestTryLockDuringCloseReturnsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
-		st.onOpen = func(ctx context.Context, r driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, r driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			<-ctx.Done()
 			return nil, driver.Renewal{}, errors.Join(driver.ErrUnknown, ctx.Err())
 		}
@@ -39,7 +39,7 @@ func TestUnlockDuringCloseIsNoLoss(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		st := tap(m)
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			time.Sleep(time.Second)
 			return next(ctx, w)
 		}
@@ -60,7 +60,7 @@ func TestUnlockDuringCloseIsNoLoss(t *testing.T) {
 func TestCloseDoesNotWaitForASlowAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			<-ctx.Done()
 			return driver.Outcome{}, errors.Join(driver.ErrUnknown, ctx.Err())
 		}
@@ -177,11 +177,11 @@ func TestCloseReportsWhatWasNotGivenBack(t *testing.T) {
 	t.Run("definite", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			st := tap(newStore())
-			st.onClose = func(context.Context) error { return errNoAuth }
+			st.OnClose = func(context.Context) error { return errNoAuth }
 			c := locktest.Open(t, st)
 			lock(t, c, "x")
 			wantIs(t, "Close", c.Close(ctxb), fencelock.ErrUnavailable, errNoAuth)
-			if n := len(st.sent(faultstore.Close)); n != 1 {
+			if n := len(st.Sent(faultstore.Close)); n != 1 {
 				t.Errorf("%d calls; a definite answer is not asked for again", n)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -108,19 +109,19 @@ func TestContextErrorIsPreserved(t *testing.T) {
 }
 
 func TestDefiniteErrorEndsTheWait(t *testing.T) {
-	bend := map[string]func(st *tapStore){
-		"open": func(st *tapStore) {
-			st.onOpen = func(context.Context, driver.OpenRequest, openFunc) (driver.Session, driver.Renewal, error) {
+	bend := map[string]func(st *locktest.Tap){
+		"open": func(st *locktest.Tap) {
+			st.OnOpen = func(context.Context, driver.OpenRequest, locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 				return nil, driver.Renewal{}, errNoAuth
 			}
 		},
-		"attempt": func(st *tapStore) {
-			st.onAttempt = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
+		"attempt": func(st *locktest.Tap) {
+			st.OnAttempt = func(context.Context, *driver.Claim, locktest.AttemptFunc) (driver.Outcome, error) {
 				return driver.Outcome{}, errNoAuth
 			}
 		},
-		"await": func(st *tapStore) {
-			st.onAwait = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
+		"await": func(st *locktest.Tap) {
+			st.OnAwait = func(context.Context, *driver.Claim, locktest.AttemptFunc) (driver.Outcome, error) {
 				return driver.Outcome{}, errNoAuth
 			}
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -143,7 +144,7 @@ func TestUnlockDuringAReclaimIsFinal(t *testing.T) {
 		m := graceful()
 		st := tap(m)
 		reclaiming := make(chan struct{})
-		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+		st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 			close(reclaiming)
 			time.Sleep(time.Second)
 			return next(ctx, held, last)
@@ -193,11 +194,11 @@ func TestGrantThatCrossedALossIsAskedForAgain(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := memstore.New(&memstore.Options{Grace: grace})
 				st := tap(m)
-				st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+				st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 					out, err := next(ctx, c)
-					if c.Name == "x" && len(st.sent(faultstore.Attempt)) == 2 {
+					if c.Name == "x" && len(st.Sent(faultstore.Attempt)) == 2 {
 						m.Reset()
-						for len(st.sent(faultstore.Reclaim)) == 0 {
+						for len(st.Sent(faultstore.Reclaim)) == 0 {
 							time.Sleep(100 * time.Millisecond) // ignores its context
 						}
 						time.Sleep(100 * time.Millisecond)
@@ -211,7 +212,7 @@ func TestGrantThatCrossedALossIsAskedForAgain(t *testing.T) {
 				defer cancel()
 				l, err := c.Mutex("x").Lock(ctx)
 				must.OK(t, err)
-				if len(st.sent(faultstore.Reclaim)) == 0 {
+				if len(st.Sent(faultstore.Reclaim)) == 0 {
 					t.Fatal("nothing was reclaimed")
 				}
 				if st := status(t, m, "x"); len(st.Holders) != 1 || st.Holders[0].Token != l.Token() {
@@ -246,7 +247,7 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrBroken)
 		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrBroken)
 		synctest.Wait()
-		if n := len(st.sent(faultstore.Withdraw)); n != 1 { // the store lists it until then
+		if n := len(st.Sent(faultstore.Withdraw)); n != 1 { // the store lists it until then
 			t.Errorf("withdrawn %d times; want once", n)
 		}
 		wantHolds(t, m, next)
@@ -261,22 +262,22 @@ func TestGrantFoundAgainIsNotDroppedByTheReclaim(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := graceful()
 		st := tap(m)
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, c)
-			if c.Name == "x" && len(st.sent(faultstore.Attempt)) == 2 {
+			if c.Name == "x" && len(st.Sent(faultstore.Attempt)) == 2 {
 				m.Restart()
 				return driver.Outcome{}, driver.ErrUnknown
 			}
 			return out, err
 		}
-		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+		st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 			time.Sleep(2 * time.Second) // a slow request
 			return next(ctx, held, last)
 		}
 		c, other := newClient(t, st, nil), newClient(t, m, nil)
 		holder := lock(t, c, "keeps its session alive")
 		l := lock(t, c, "x")
-		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
+		if n := len(st.Sent(faultstore.Reclaim)); n != 1 {
 			t.Fatalf("%d reclaims when the lease was had; want one under way", n)
 		}
 		time.Sleep(3 * time.Second)
@@ -340,7 +341,7 @@ func TestPermitsSurviveADataLossWhateverTheirLimit(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := graceful()
 				st := tap(m)
-				st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+				st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 					time.Sleep(callTimeout / 2)
 					return next(ctx, held, last)
 				}

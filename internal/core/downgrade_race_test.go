@@ -16,7 +16,7 @@ import (
 )
 
 // slowDowngrade makes every attempt to read take a second.
-func slowDowngrade(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+func slowDowngrade(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 	if c.Terms.Mode == driver.Shared {
 		time.Sleep(time.Second)
 	}
@@ -37,7 +37,7 @@ func TestDowngradeOfUnknownOutcomeIsAReader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		ts := tap(m)
-		ts.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		ts.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, c)
 			if c.Terms.Mode == driver.Shared { // the reply gets lost
 				<-ctx.Done()
@@ -69,7 +69,7 @@ func TestUnlockDuringADowngradeLeavesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		ts := tap(m)
-		ts.onAttempt = slowDowngrade
+		ts.OnAttempt = slowDowngrade
 		c := newClient(t, ts, nil)
 		lock(t, c, "keeps its session alive")
 		rw := c.RWMutex("x")
@@ -90,7 +90,7 @@ func TestNoReentryAsAWriterDuringADowngrade(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		ts := tap(m)
-		ts.onAttempt = slowDowngrade
+		ts.OnAttempt = slowDowngrade
 		c, other := newClient(t, ts, nil), newClient(t, m, nil)
 		rw := c.RWMutex("x")
 		l := write(t, rw)

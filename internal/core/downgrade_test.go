@@ -31,7 +31,7 @@ func TestDowngradeLeavesNoTombstone(t *testing.T) {
 				l := write(t, rw)
 				must.OK(t, rw.Downgrade(ctxb, l))
 				unlock(t, l)
-				if calls := st.sent(faultstore.Withdraw); len(calls) != 1 || calls[0].tombstone != tt.tombstoned {
+				if calls := st.Sent(faultstore.Withdraw); len(calls) != 1 || calls[0].Tombstone != tt.tombstoned {
 					t.Errorf("withdrawals: %+v; want one, with tombstone %v", calls, tt.tombstoned)
 				}
 			})
@@ -48,10 +48,10 @@ func TestDowngradeUnderAnEndedContextSendsNothing(t *testing.T) {
 		cancel()
 		wantIs(t, "Downgrade", rw.Downgrade(ctx, l), fencelock.ErrUnavailable, context.Canceled)
 		unlock(t, l)
-		if calls := st.sent(faultstore.Attempt); len(calls) != 1 {
+		if calls := st.Sent(faultstore.Attempt); len(calls) != 1 {
 			t.Errorf("attempts: %+v; want only that of the lock", calls)
 		}
-		if calls := st.sent(faultstore.Withdraw); len(calls) != 1 || calls[0].tombstone {
+		if calls := st.Sent(faultstore.Withdraw); len(calls) != 1 || calls[0].Tombstone {
 			t.Errorf("withdrawals: %+v; want one without a tombstone", calls)
 		}
 	})
@@ -74,7 +74,7 @@ func TestDowngradeAfterAFailedOneAsksAgain(t *testing.T) {
 		for range 2 {
 			must.OK(t, rw.Downgrade(ctxb, l))
 		}
-		if n := len(st.sent(faultstore.Attempt)); n != 3 {
+		if n := len(st.Sent(faultstore.Attempt)); n != 3 {
 			t.Errorf("%d attempts; want 3: a downgrade that is confirmed is not sent again", n)
 		}
 		unlock(t, reader.Now(t, "the store has a reader"))
@@ -87,7 +87,7 @@ func TestConcurrentDowngradesBothWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		st := tap(m)
-		st.onAttempt = slowDowngrade
+		st.OnAttempt = slowDowngrade
 		rw := newClient(t, st, nil).RWMutex("x")
 		l := write(t, rw)
 		first := locktest.Go(locktest.Err(func() error { return rw.Downgrade(ctxb, l) }))

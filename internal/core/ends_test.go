@@ -94,7 +94,7 @@ func TestSessionOfALeaseThatEndedIsNotLetGoAtOnce(t *testing.T) {
 		ended(t, lock(t, c, "x", fencelock.MaxHold(time.Minute)).Context())
 		time.Sleep(trust / 2)
 		unlock(t, lock(t, c, "y"))
-		if n := len(tp.sent(faultstore.Open)); n != 1 {
+		if n := len(tp.Sent(faultstore.Open)); n != 1 {
 			t.Errorf("%d sessions were opened, want the first one used again", n)
 		}
 	})
@@ -110,7 +110,7 @@ func TestTryThatCameTooLateIsWithdrawn(t *testing.T) {
 			t.Fatal("locked")
 		}
 		synctest.Wait()
-		if n := len(tp.sent(faultstore.Withdraw)); n != 1 {
+		if n := len(tp.Sent(faultstore.Withdraw)); n != 1 {
 			t.Errorf("%d withdrawals were sent, want 1", n)
 		}
 	})

@@ -40,27 +40,6 @@ func TestOldContextEndsBeforeTheLeaseIsPassedOn(t *testing.T) {
 	})
 }
 
-// watchedStore is a store that calls before with the name of each withdrawal.
-type watchedStore struct {
-	driver.Store
-	before func(name string)
-}
-
-func (s watchedStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	ss, renewal, err := s.Store.Open(ctx, req)
-	return watchedSession{ss, s.before}, renewal, err
-}
-
-type watchedSession struct {
-	driver.Session
-	before func(name string)
-}
-
-func (s watchedSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	s.before(w.Name)
-	return s.Session.Withdraw(ctx, w)
-}
-
 // A lease that comes to its fixed end is released at once; the store may then grant the
 // lock to another client, so the holder must have been notified before (K29).
 func TestHolderIsNotifiedBeforeItsSessionIsClosed(t *testing.T) {
@@ -69,13 +48,15 @@ func TestHolderIsNotifiedBeforeItsSessionIsClosed(t *testing.T) {
 		var mu sync.Mutex
 		held := map[string]context.Context{}
 		early := 0
-		store := watchedStore{memstore.New(nil), func(name string) {
+		store := tap(memstore.New(nil))
+		store.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			mu.Lock()
-			defer mu.Unlock()
-			if held[name].Err() == nil {
+			if held[w.Name].Err() == nil {
 				early++
 			}
-		}}
+			mu.Unlock()
+			return next(ctx, w)
+		}
 		c := locktest.Client(t, store, nil)
 		for i := range leases {
 			name := fmt.Sprint("x", i)
@@ -202,11 +183,11 @@ func TestHooksDoNotBlockTheClient(t *testing.T) {
 func TestLateKeepAliveDoesNotChangeTheCauseOfTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, answer := tap(newStore()), make(chan struct{})
-		st.onAlive = func(context.Context, aliveFunc) (driver.Renewal, error) {
+		st.OnAlive = func(context.Context, locktest.AliveFunc) (driver.Renewal, error) {
 			<-answer
 			return driver.Renewal{TTL: ttl}, nil
 		}
-		st.onWithdraw = func(context.Context, driver.Withdrawal, withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(context.Context, driver.Withdrawal, locktest.WithdrawFunc) (driver.Removed, error) {
 			<-answer
 			synctest.Wait()
 			return 0, driver.ErrGone // Close was first

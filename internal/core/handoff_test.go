@@ -25,16 +25,16 @@ type claimGauge struct {
 	most, all int
 }
 
-func (g *claimGauge) watch(st *tapStore) {
+func (g *claimGauge) watch(st *locktest.Tap) {
 	g.in = map[uint64]bool{}
-	st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+	st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 		g.mu.Lock()
 		g.in[c.Seq] = true
 		g.most, g.all = max(g.most, len(g.in)), g.all+1
 		g.mu.Unlock()
 		return next(ctx, c)
 	}
-	st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+	st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 		found, err := next(ctx, w)
 		g.mu.Lock()
 		delete(g.in, w.Seq)
@@ -100,11 +100,11 @@ func TestLocalHandoffHasAFreshToken(t *testing.T) {
 		for range 10 {
 			old := l.Context()
 			w := start(ctxb, c.Mutex("x"))
-			calls := st.total()
+			calls := st.Total()
 			unlock(t, l)
 			next := w.wait(t, 0)
-			if st.total() != calls {
-				t.Errorf("a handoff cost %d calls", st.total()-calls)
+			if st.Total() != calls {
+				t.Errorf("a handoff cost %d calls", st.Total()-calls)
 			}
 			if next.Token() <= l.Token() || next.Token().Base() != l.Token().Base() {
 				t.Errorf("token %v after %v", next.Token(), l.Token())
@@ -281,14 +281,14 @@ func TestHandoffBetweenProcessesIsTwoCallsAndAPush(t *testing.T) {
 		l := lock(t, newClient(t, a, nil), "x")
 		w := start(ctxb, newClient(t, b, nil).Mutex("x"))
 		idle := start(ctxb, newClient(t, st, nil).Mutex("x"))
-		before := [3]int{a.total(), b.total(), st.total()}
+		before := [3]int{a.Total(), b.Total(), st.Total()}
 		unlock(t, l)
 		next := w.wait(t, 0)
-		got := [3]int{a.total() - before[0], b.total() - before[1], st.total() - before[2]}
+		got := [3]int{a.Total() - before[0], b.Total() - before[1], st.Total() - before[2]}
 		if want := [3]int{1, 0, 0}; got != want {
 			t.Errorf("calls for a handoff: %v; want %v", got, want)
 		}
-		if n := len(b.sent(faultstore.Attempt)); n != 1 {
+		if n := len(b.Sent(faultstore.Attempt)); n != 1 {
 			t.Errorf("%d attempts of the one who waited; want 1", n)
 		}
 		unlock(t, next)

@@ -215,7 +215,7 @@ func TestMaxHoldShorterThanTheRoundTripIsAnError(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "MaxHold") {
 			t.Errorf("Lock: %v; want an error that says which option is too short", err)
 		}
-		if n := len(st.sent(faultstore.Attempt)); n > 10 {
+		if n := len(st.Sent(faultstore.Attempt)); n > 10 {
 			t.Errorf("%d attempts", n)
 		}
 		if _, err := mu.TryLock(ctxb); err == nil || !strings.Contains(err.Error(), "MaxHold") {

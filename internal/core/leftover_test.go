@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -43,7 +44,7 @@ func TestSpentClaimsAreWithdrawn(t *testing.T) {
 			t.Fatal("locked")
 		}
 		time.Sleep(time.Minute)
-		if a, w := len(tp.sent(faultstore.Attempt)), len(tp.sent(faultstore.Withdraw)); w < a {
+		if a, w := len(tp.Sent(faultstore.Attempt)), len(tp.Sent(faultstore.Withdraw)); w < a {
 			t.Errorf("%d claims were granted and too late, %d of them withdrawn", a, w)
 		}
 	})
@@ -57,8 +58,8 @@ func TestClaimThatWasOverIsWithdrawn(t *testing.T) {
 		c := newClient(t, bent(t, tp, `on(attempt, nth(1, lose(reply)))`), nil)
 		l := lock(t, c, "x", fencelock.MaxHold(time.Second))
 		synctest.Wait()
-		attempts, withdrawals := tp.sent(faultstore.Attempt), tp.sent(faultstore.Withdraw)
-		if len(withdrawals) != 1 || withdrawals[0].seq != attempts[0].seq {
+		attempts, withdrawals := tp.Sent(faultstore.Attempt), tp.Sent(faultstore.Withdraw)
+		if len(withdrawals) != 1 || withdrawals[0].Seq != attempts[0].Seq {
 			t.Errorf("attempted %v, withdrawn %v; want the first claim withdrawn", attempts, withdrawals)
 		}
 		unlock(t, l)
@@ -106,7 +107,7 @@ func TestMarkIsLeftHoweverLongItTakes(t *testing.T) {
 func TestOneClaimWhileAnUnlockIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp, lost := tap(newStore()), false
-		tp.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		tp.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			if time.Sleep(time.Second); !lost {
 				lost = true
 				return 0, driver.ErrUnknown // the first request is lost
@@ -210,7 +211,7 @@ func TestCloseEndsTheCallsOfEveryCaller(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				tp := tap(newStore())
 				slow := false
-				tp.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+				tp.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 					if slow {
 						<-ctx.Done()
 						return driver.Outcome{}, driver.ErrUnknown
@@ -251,7 +252,7 @@ func TestCloseEndsTheCallsOfEveryCaller(t *testing.T) {
 func TestCloseDuringAnOpenLeavesNoSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(newStore())
-		tp.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		tp.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			time.Sleep(time.Second)
 			return next(context.WithoutCancel(ctx), req)
 		}
@@ -265,7 +266,7 @@ func TestCloseDuringAnOpenLeavesNoSession(t *testing.T) {
 		}
 		<-a.done
 		wantIs(t, "Lock", a.err, fencelock.ErrClosed)
-		if opened, closed := len(tp.sent(faultstore.Open)), len(tp.sent(faultstore.Close)); opened != 1 || closed != 1 || len(events) != 0 {
+		if opened, closed := len(tp.Sent(faultstore.Open)), len(tp.Sent(faultstore.Close)); opened != 1 || closed != 1 || len(events) != 0 {
 			t.Errorf("%d sessions were opened and %d closed, announced was %v; want 1, 1 and nothing", opened, closed, events)
 		}
 	})
@@ -282,7 +283,7 @@ func TestClosedClientOpensNothing(t *testing.T) {
 		wantIs(t, "Lock", err, fencelock.ErrClosed)
 		_, err = c.Mutex("x").TryLock(ctxb)
 		wantIs(t, "TryLock", err, fencelock.ErrClosed)
-		if n := tp.total(); n != 0 {
+		if n := tp.Total(); n != 0 {
 			t.Errorf("%d calls were sent after Close", n)
 		}
 	})
@@ -295,7 +296,7 @@ func TestReclaimedTokenIsTheStores(t *testing.T) {
 		store := memstore.New(&memstore.Options{Grace: true})
 		tp := tap(store)
 		var asked []driver.Held
-		tp.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+		tp.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 			asked = append(asked, held...)
 			return next(ctx, held, last)
 		}
@@ -321,12 +322,12 @@ func TestTryIsAnsweredLocallyWhileTheClientHolds(t *testing.T) {
 		tp := tap(newStore())
 		c := newClient(t, tp, nil)
 		l := lock(t, c, "x")
-		before := tp.total()
+		before := tp.Total()
 		_, err := c.Mutex("x").TryLock(ctxb)
 		wantIs(t, "TryLock", err, fencelock.ErrBusy)
 		_, err = c.RWMutex("x").TryRLock(ctxb)
 		wantIs(t, "TryRLock", err, fencelock.ErrBusy)
-		if n := tp.total() - before; n != 0 {
+		if n := tp.Total() - before; n != 0 {
 			t.Errorf("%d calls were sent", n)
 		}
 		unlock(t, l)

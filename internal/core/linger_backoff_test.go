@@ -53,9 +53,9 @@ func TestLingerAfterAVisitor(t *testing.T) {
 			for range 20 {
 				idle(t, c, "x")
 			}
-			calls := st.total()
+			calls := st.Total()
 			idle(t, c, "x")
-			if n := st.total() - calls; n > 0 {
+			if n := st.Total() - calls; n > 0 {
 				t.Fatalf("%d calls for a name that has cooled down", n)
 			}
 			unlock(t, lock(t, other, "x"))
@@ -72,10 +72,10 @@ func TestLingerCoolGrantsAreHandedOff(t *testing.T) {
 		unlock(t, lock(t, other, "x"))
 		l := lock(t, c, "x", linger)
 		next := start(ctxb, c.Mutex("x", linger))
-		calls := st.total()
+		calls := st.Total()
 		unlock(t, l)
 		l = next.wait(t, lingering)
-		if n := st.total() - calls; n > 0 {
+		if n := st.Total() - calls; n > 0 {
 			t.Errorf("%d calls for a handoff in the process", n)
 		}
 		unlock(t, l)
@@ -94,9 +94,9 @@ func TestLingerCoolsFewNames(t *testing.T) {
 			unlock(t, lock(t, other, name))
 		}
 		idle(t, c, "0")
-		calls := st.total()
+		calls := st.Total()
 		idle(t, c, "0")
-		if n := st.total() - calls; n > 0 {
+		if n := st.Total() - calls; n > 0 {
 			t.Errorf("%d calls for a name of which nothing is known any more", n)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -75,7 +76,7 @@ func TestTryDoesNotWaitForARecallInTheGracePeriod(t *testing.T) {
 		time.Sleep(renewal) // it is reclaimed
 		synctest.Wait()
 		seen := 0
-		other.onAttempt = func(ctx context.Context, claim *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		other.OnAttempt = func(ctx context.Context, claim *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, claim)
 			if len(out.Holders) == 0 { // a store may name the holders that it knows already
 				out.Holders = status(t, m, "x").Holders

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
@@ -36,7 +37,7 @@ func TestLingerLocksAgainWithoutARoundTrip(t *testing.T) {
 		st := tap(newStore())
 		c, other := newClient(t, st, nil), newClient(t, st, nil)
 		last := idle(t, c, "x")
-		calls := st.total()
+		calls := st.Total()
 		for range 20 {
 			token := idle(t, c, "x")
 			l, err := c.Mutex("x", linger).TryLock(ctxb)
@@ -47,7 +48,7 @@ func TestLingerLocksAgainWithoutARoundTrip(t *testing.T) {
 			last = l.Token()
 			unlock(t, l)
 		}
-		if n := st.total(); n != calls {
+		if n := st.Total(); n != calls {
 			t.Errorf("%d calls for locks that lingered", n-calls)
 		}
 		l := lock(t, other, "x")
@@ -283,7 +284,7 @@ func TestPanicOfAnUnlockThatDoesNotLingerAfterAll(t *testing.T) {
 						o.boom()
 					}
 				}
-				st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+				st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 					o.boom()
 					return next(ctx, w)
 				}
@@ -329,7 +330,7 @@ func TestLingerWithLocalWaiters(t *testing.T) {
 		if got.Token() != l.Token()+1 || last != got.Token()+1 {
 			t.Errorf("tokens %v, %v, %v; want one after the other", l.Token(), got.Token(), last)
 		}
-		if n := len(st.sent(faultstore.Attempt)); n != 1 {
+		if n := len(st.Sent(faultstore.Attempt)); n != 1 {
 			t.Errorf("%d attempts; want one", n)
 		}
 	})
@@ -341,9 +342,9 @@ func TestWantedOfALeaseThatMayLinger(t *testing.T) {
 		st := tap(newStore())
 		c, other := newClient(t, st, nil), newClient(t, st, nil)
 		l := lock(t, c, "x", linger)
-		wanted, calls := l.Wanted(), st.total()
+		wanted, calls := l.Wanted(), st.Total()
 		synctest.Wait()
-		if st.total() != calls {
+		if st.Total() != calls {
 			t.Error("Wanted of a lease that may linger made a call")
 		}
 		next := start(ctxb, other.Mutex("x"))

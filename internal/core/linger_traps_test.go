@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -22,7 +23,7 @@ import (
 // proposed it counted them.
 
 // mute is a process that was killed: nothing of it reaches the store any more.
-func mute(st *tapStore) (kill func()) {
+func mute(st *locktest.Tap) (kill func()) {
 	var dead atomic.Bool
 	gone := func() error {
 		if dead.Load() {
@@ -30,19 +31,19 @@ func mute(st *tapStore) (kill func()) {
 		}
 		return nil
 	}
-	st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+	st.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
 		if err := gone(); err != nil {
 			return driver.Renewal{}, err
 		}
 		return next(ctx)
 	}
-	st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+	st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 		if err := gone(); err != nil {
 			return driver.WasAbsent, err
 		}
 		return next(ctx, w)
 	}
-	st.onClose = func(context.Context) error { return gone() }
+	st.OnClose = func(context.Context) error { return gone() }
 	return func() { dead.Store(true) }
 }
 
@@ -96,7 +97,7 @@ func TestLinger04LostNotice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		st := tap(store)
-		st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			req.Wanted = nil
 			return next(ctx, req)
 		}
@@ -149,11 +150,11 @@ func TestLinger05NoticeBeforeTheGrant(t *testing.T) {
 		store := newStore()
 		st := tap(store)
 		var notify func(uint64)
-		st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			notify = req.Wanted
 			return next(ctx, req)
 		}
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, c)
 			notify(c.Seq)
 			return out, err
@@ -172,7 +173,7 @@ func TestLinger06DataLoss(t *testing.T) {
 				store := memstore.New(&memstore.Options{Grace: grace, MaxTTL: ttl})
 				st := tap(store)
 				var reclaimed int
-				st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+				st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 					reclaimed += len(held)
 					return next(ctx, held, last)
 				}
@@ -204,7 +205,7 @@ func TestLinger06SessionInDoubt(t *testing.T) {
 		store := newStore()
 		st := tap(store)
 		var failing atomic.Bool
-		st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+		st.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
 			if failing.Load() {
 				return driver.Renewal{}, driver.ErrUnavailable
 			}
@@ -257,7 +258,7 @@ func TestLinger08SessionRetires(t *testing.T) {
 		c := newClient(t, st, nil)
 		unlock(t, lock(t, c, "x", fencelock.Linger(ttl)))
 		time.Sleep(trust + renewal + suspendTick)
-		if n := len(st.sent(faultstore.Close)); n != 1 {
+		if n := len(st.Sent(faultstore.Close)); n != 1 {
 			t.Errorf("%d sessions were closed; want one", n)
 		}
 		wantClaims(t, store, "x", 0, 0)
@@ -343,7 +344,7 @@ func TestLinger11TokensAreUsedUp(t *testing.T) {
 					last = l.Token()
 					unlock(t, l)
 				}
-				if n := len(st.sent(faultstore.Withdraw)); n != 2 {
+				if n := len(st.Sent(faultstore.Withdraw)); n != 2 {
 					t.Errorf("%d withdrawals for 600 locks; want 2", n)
 				}
 			})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
@@ -84,7 +85,7 @@ func TestLockAllWithASlowGrantDoesNotReturnALostSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		tp := tap(store)
-		tp.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		tp.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if c.Name == "b" {
 				time.Sleep(2 * renewal)
 			}
@@ -106,7 +107,7 @@ func TestLockAllAfterASuspendDoesNotReturnALostSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var suspended atomic.Int64
 		tp := tap(newStore())
-		tp.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		tp.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if c.Name == "b" {
 				suspended.Store(int64(5 * time.Second))
 			}
@@ -215,7 +216,7 @@ func TestLockAllCostsTheSameForEachName(t *testing.T) {
 func TestSetIsUnlockedFromItsLastName(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st, hold := tap(newStore()), make(chan struct{})
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			<-hold
 			return next(ctx, w)
 		}
@@ -229,10 +230,10 @@ func TestSetIsUnlockedFromItsLastName(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- set.Unlock(ctxb) }()
 		synctest.Wait()
-		calls := st.sent(faultstore.Withdraw)
+		calls := st.Sent(faultstore.Withdraw)
 		for _, w := range calls { // as many as there are at once
-			if w.name < names[len(names)-len(calls)] {
-				t.Errorf("%s is given back before the last %d names", w.name, len(calls))
+			if w.Name < names[len(names)-len(calls)] {
+				t.Errorf("%s is given back before the last %d names", w.Name, len(calls))
 			}
 		}
 		if len(calls) == 0 || len(calls) == len(names) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -69,7 +70,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 			var n napper
 			first := driver.Token(0)
 			st := tap(newStore())
-			st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 				out, err := next(ctx, c)
 				if first == 0 {
 					first = out.Token
@@ -274,7 +275,7 @@ func TestRefusedRenewalHasAReason(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				st := tap(newStore())
-				st.onAlive = func(context.Context, aliveFunc) (driver.Renewal, error) { return answer() }
+				st.OnAlive = func(context.Context, locktest.AliveFunc) (driver.Renewal, error) { return answer() }
 				held := lock(t, newClient(t, st, nil), "a").Context()
 				ended(t, held)
 				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrEnded, driver.ErrRefused)

@@ -74,7 +74,7 @@ func TestOnceMarkSurvivesAResetDuringTheUnlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := graceful()
 		st, first := tap(m), true
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			found, err := next(ctx, w)
 			if first {
 				first = false
@@ -86,7 +86,7 @@ func TestOnceMarkSurvivesAResetDuringTheUnlock(t *testing.T) {
 		c := newClient(t, st, nil)
 		o := c.Once("job", time.Hour)
 		res, err := o.Do(ctxb, "1", locktest.Nothing)
-		if res.Outcome != fencelock.OnceRan || len(st.sent(faultstore.Reclaim)) == 0 {
+		if res.Outcome != fencelock.OnceRan || len(st.Sent(faultstore.Reclaim)) == 0 {
 			t.Fatal(res.Outcome, err, "or nothing was reclaimed: the test shows nothing")
 		}
 		time.Sleep(5 * time.Minute)
@@ -173,7 +173,7 @@ func TestOnceFindsTheMarkThatItLeftBeforeAFailover(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := memstore.New(&memstore.Options{Grace: grace})
 			st, first := tap(m), true
-			st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+			st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 				found, err := next(ctx, w)
 				if first {
 					first = false
@@ -183,7 +183,7 @@ func TestOnceFindsTheMarkThatItLeftBeforeAFailover(t *testing.T) {
 				return found, err
 			}
 			locktest.Tick(t, newClient(t, st, nil).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
-			if len(st.sent(faultstore.Reclaim)) == 0 {
+			if len(st.Sent(faultstore.Reclaim)) == 0 {
 				t.Error("nothing was reclaimed: the test shows nothing")
 			}
 		})
@@ -217,16 +217,16 @@ func TestOnceReportsAMarkOfASessionThatEndedBeforeTheReclaim(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := graceful()
 				st, lost := tap(m), make(chan struct{})
-				st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
-					if len(st.sent(faultstore.Open)) > 1 {
+				st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
+					if len(st.Sent(faultstore.Open)) > 1 {
 						time.Sleep(open) // whatever its context says
 					}
 					return next(context.WithoutCancel(ctx), req)
 				}
-				st.onReclaim = func(context.Context, []driver.Held, bool, reclaimFunc) ([]bool, error) {
+				st.OnReclaim = func(context.Context, []driver.Held, bool, locktest.ReclaimFunc) ([]bool, error) {
 					return nil, driver.ErrUnavailable
 				}
-				st.onClose = func(context.Context) error { return driver.ErrUnavailable }
+				st.OnClose = func(context.Context) error { return driver.ErrUnavailable }
 				hooks := fencelock.Hooks{Event: func(e fencelock.Event) {
 					switch e.Kind {
 					case fencelock.SessionLost:
@@ -275,7 +275,7 @@ func TestOnceMarkSurvivesADataLoss(t *testing.T) {
 		m := graceful()
 		st := tap(m)
 		reclaiming := make(chan struct{})
-		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+		st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 			close(reclaiming)
 			time.Sleep(2 * time.Second)
 			return next(ctx, held, last)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -43,7 +44,7 @@ func TestCallsArePaced(t *testing.T) {
 				if _, err := c.Mutex("x").Lock(ctx); err == nil {
 					t.Fatal("locked")
 				}
-				if n := len(tp.sent(tt.op)); n < 3 || n > tt.most {
+				if n := len(tp.Sent(tt.op)); n < 3 || n > tt.most {
 					t.Errorf("%d calls in ten seconds, want a few", n)
 				}
 				unlock(t, held)
@@ -57,7 +58,7 @@ func TestHintOfTheStoreMakesNoBusyLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		st := tap(m)
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, c)
 			out.PollAfter = 100 * time.Microsecond
 			return out, err
@@ -68,7 +69,7 @@ func TestHintOfTheStoreMakesNoBusyLoop(t *testing.T) {
 		if _, err := newClient(t, st, nil).Mutex("x").Lock(ctx); err == nil {
 			t.Fatal("locked")
 		}
-		if n := len(st.sent(faultstore.Attempt)); n < 3 || n > 100 {
+		if n := len(st.Sent(faultstore.Attempt)); n < 3 || n > 100 {
 			t.Errorf("%d attempts in ten seconds, want a few", n)
 		}
 		unlock(t, held)

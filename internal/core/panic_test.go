@@ -24,68 +24,68 @@ func (o *once) boom() {
 }
 
 // panicking are hooks and stores that panic once on the goroutine of a caller.
-var panicking = map[string]func(*once, *fencelock.Options, *tapStore){
-	"granted event": func(o *once, opts *fencelock.Options, _ *tapStore) {
+var panicking = map[string]func(*once, *fencelock.Options, *locktest.Tap){
+	"granted event": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.Event = func(e fencelock.Event) {
 			if e.Kind == fencelock.LeaseGranted {
 				o.boom()
 			}
 		}
 	},
-	"released event": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"released event": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.Event = func(e fencelock.Event) {
 			if e.Kind == fencelock.LeaseReleased {
 				o.boom()
 			}
 		}
 	},
-	"passed event": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"passed event": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.Event = func(e fencelock.Event) {
 			if e.Kind == fencelock.LeaseHandedOff {
 				o.boom()
 			}
 		}
 	},
-	"start": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"start": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.AcquireStart = func(ctx context.Context, _ fencelock.AcquireStart) context.Context { o.boom(); return ctx }
 	},
-	"end": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"end": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.AcquireEnd = func(context.Context, fencelock.AcquireEnd) { o.boom() }
 	},
-	"wait": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"wait": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.AcquireWait = func(context.Context, fencelock.AcquireWait) { o.boom() }
 	},
-	"wait in the client's line": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"wait in the client's line": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.AcquireWait = func(_ context.Context, w fencelock.AcquireWait) {
 			if w.Holder == nil { // the store's holder is not known there
 				o.boom()
 			}
 		}
 	},
-	"trace": func(o *once, opts *fencelock.Options, _ *tapStore) {
+	"trace": func(o *once, opts *fencelock.Options, _ *locktest.Tap) {
 		opts.Hooks.TraceParent = func(context.Context) string { o.boom(); return "" }
 	},
-	"attempt": func(o *once, _ *fencelock.Options, st *tapStore) {
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+	"attempt": func(o *once, _ *fencelock.Options, st *locktest.Tap) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			o.boom()
 			return next(ctx, c)
 		}
 	},
-	"granted attempt": func(o *once, _ *fencelock.Options, st *tapStore) {
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+	"granted attempt": func(o *once, _ *fencelock.Options, st *locktest.Tap) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, c)
 			o.boom()
 			return out, err
 		}
 	},
-	"await": func(o *once, _ *fencelock.Options, st *tapStore) {
-		st.onAwait = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+	"await": func(o *once, _ *fencelock.Options, st *locktest.Tap) {
+		st.OnAwait = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			o.boom()
 			return next(ctx, c)
 		}
 	},
-	"withdraw": func(o *once, _ *fencelock.Options, st *tapStore) {
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+	"withdraw": func(o *once, _ *fencelock.Options, st *locktest.Tap) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			o.boom()
 			return next(ctx, w)
 		}
@@ -185,7 +185,7 @@ func TestLateAttemptOfAPanicIsNotGranted(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := newStore()
 				st, o := tap(m), &once{}
-				st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+				st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 					if !o.Load() {
 						claim := *c
 						time.AfterFunc(10*time.Second, func() { _, _ = next(ctxb, &claim) })
@@ -240,7 +240,7 @@ func TestDowngradeThatPanicsCanBeUnlocked(t *testing.T) {
 		m := newStore()
 		st := tap(m)
 		var o once
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if c.Terms.Mode == driver.Shared {
 				o.boom()
 			}

@@ -77,6 +77,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -195,7 +196,7 @@ func TestCandidateWithoutItsSessionDoesNotLead(t *testing.T) {
 		m := newStore()
 		st := tap(m)
 		var open driver.Session
-		st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			ss, renewal, err := next(ctx, req)
 			open = ss
 			return ss, renewal, err

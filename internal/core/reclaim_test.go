@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -78,7 +79,7 @@ func TestRenewalThatASuspendDelayedIsMadeAtOnce(t *testing.T) {
 		must.OK(t, err)
 		closeLater(t, c)
 		l := lock(t, c, "x")
-		for len(st.sent(faultstore.KeepAlive)) == 0 { // the first one may come at any time
+		for len(st.Sent(faultstore.KeepAlive)) == 0 { // the first one may come at any time
 			time.Sleep(100 * time.Millisecond)
 		}
 		slept.Store(int64(9500 * time.Millisecond))
@@ -99,25 +100,25 @@ func TestGrantPushedAfterARestartIsNotDroppedByTheReclaim(t *testing.T) {
 		st := tap(m)
 		c, other := newClient(t, st, nil), newClient(t, m, nil)
 		holder, first := lock(t, c, "keeps its session alive"), lock(t, other, "x")
-		st.onAttempt = func(ctx context.Context, claim *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, claim *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			out, err := next(ctx, claim)
-			if len(st.sent(faultstore.Attempt)) == 2 {
+			if len(st.Sent(faultstore.Attempt)) == 2 {
 				m.Restart()
 				if _, err := m.Break(ctxb, "x", first.Token()); err != nil {
 					t.Error(err)
 				}
-				for len(st.sent(faultstore.Reclaim)) == 0 { // a slow reply
+				for len(st.Sent(faultstore.Reclaim)) == 0 { // a slow reply
 					time.Sleep(100 * time.Millisecond)
 				}
 			}
 			return out, err
 		}
-		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+		st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 			time.Sleep(2 * time.Second) // a slow request
 			return next(ctx, held, last)
 		}
 		l := lock(t, c, "x")
-		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
+		if n := len(st.Sent(faultstore.Reclaim)); n != 1 {
 			t.Fatalf("%d reclaims when the lease was returned; want one in flight", n)
 		}
 		time.Sleep(3 * time.Second)
@@ -135,7 +136,7 @@ func TestUnlockBeforeTheReclaimIsNotConfirmed(t *testing.T) {
 		m := newStore()
 		st := tap(m)
 		reclaiming := make(chan struct{})
-		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+		st.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 			close(reclaiming)
 			time.Sleep(time.Second)
 			return next(ctx, held, last)
@@ -182,7 +183,7 @@ func TestTryThatLearnsOfADataLossResumesAtOnce(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		synctest.Wait()
-		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
+		if n := len(st.Sent(faultstore.Reclaim)); n != 1 {
 			t.Errorf("%d reclaims right after the try", n)
 		}
 		unlock(t, l)

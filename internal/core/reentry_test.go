@@ -18,7 +18,7 @@ func TestReentryByContext(t *testing.T) {
 		c := newClient(t, st, nil)
 		outer := lock(t, c, "x")
 		w := start(ctxb, c.Mutex("x"))
-		calls := st.total()
+		calls := st.Total()
 		var inner []*fencelock.Lease
 		ctx := outer.Context()
 		for range 5 {
@@ -31,8 +31,8 @@ func TestReentryByContext(t *testing.T) {
 			}
 			inner, ctx = append(inner, l, tried), l.Context()
 		}
-		if st.total() != calls {
-			t.Errorf("re-entering cost %d calls", st.total()-calls)
+		if st.Total() != calls {
+			t.Errorf("re-entering cost %d calls", st.Total()-calls)
 		}
 		unlock(t, outer) // in any order
 		unlock(t, outer)

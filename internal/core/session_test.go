@@ -32,12 +32,12 @@ func TestOneKeepAliveCarriesEveryLease(t *testing.T) {
 						l := lock(t, c, fmt.Sprint("n", i))
 						used[m.Shard(l.Name())], held = true, append(held, l)
 					}
-					before := st.total()
+					before := st.Total()
 					const periods = 60
 					time.Sleep(periods * renewal)
 					synctest.Wait()
-					calls := st.total() - before
-					if all := len(st.sent(faultstore.KeepAlive)); calls != all {
+					calls := st.Total() - before
+					if all := len(st.Sent(faultstore.KeepAlive)); calls != all {
 						t.Errorf("%d calls, %d of them keep-alives; want nothing else", calls, all)
 					}
 					// A renewal is up to a tenth of its period early.
@@ -62,28 +62,28 @@ func TestIdleSessionIsLetGo(t *testing.T) {
 		c := newClient(t, st, nil)
 		l := lock(t, c, "x")
 		time.Sleep(10 * ttl)
-		if n := len(st.sent(faultstore.Close)); n != 0 {
+		if n := len(st.Sent(faultstore.Close)); n != 0 {
 			t.Fatalf("a session with a lease was closed: %v", l.Err())
 		}
 		unlock(t, l)
 		time.Sleep(ttl / 2)
 		again := lock(t, c, "x") // soon enough for the same session
-		if n := len(st.sent(faultstore.Open)); n != 1 {
+		if n := len(st.Sent(faultstore.Open)); n != 1 {
 			t.Errorf("%d sessions; want one", n)
 		}
 		unlock(t, again)
 		time.Sleep(2 * ttl)
-		if n := len(st.sent(faultstore.Close)); n != 1 {
+		if n := len(st.Sent(faultstore.Close)); n != 1 {
 			t.Errorf("closed %d times after two idle TTLs; want once", n)
 		}
-		calls := st.total()
+		calls := st.Total()
 		time.Sleep(time.Hour)
-		if st.total() != calls {
-			t.Errorf("an idle client made %d calls", st.total()-calls)
+		if st.Total() != calls {
+			t.Errorf("an idle client made %d calls", st.Total()-calls)
 		}
 		l = lock(t, c, "x")
 		wantHolds(t, m, l)
-		if n := len(st.sent(faultstore.Open)); n != 2 {
+		if n := len(st.Sent(faultstore.Open)); n != 2 {
 			t.Errorf("%d sessions; want a second", n)
 		}
 	})
@@ -97,7 +97,7 @@ func TestSessionOfAWaiterIsNotIdle(t *testing.T) {
 		l := lock(t, newClient(t, m, nil), "x")
 		w := start(ctxb, newClient(t, st, nil).Mutex("x"))
 		time.Sleep(20 * ttl)
-		if n := len(st.sent(faultstore.Open)); n != 1 || len(st.sent(faultstore.Close)) != 0 {
+		if n := len(st.Sent(faultstore.Open)); n != 1 || len(st.Sent(faultstore.Close)) != 0 {
 			t.Errorf("%d sessions for one waiter", n)
 		}
 		unlock(t, l)
@@ -184,7 +184,7 @@ func TestCloseGivesLocksBack(t *testing.T) {
 	t.Run("while opening", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			st := tap(newStore())
-			st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+			st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 				ss, renewal, err := next(ctx, req)
 				time.Sleep(time.Second) // ignores its context
 				return ss, renewal, err
@@ -194,7 +194,7 @@ func TestCloseGivesLocksBack(t *testing.T) {
 			must.OK(t, c.Close(ctxb))
 			<-a.done
 			wantIs(t, "Lock", a.err, fencelock.ErrClosed)
-			if n := len(st.sent(faultstore.Close)); n != 1 {
+			if n := len(st.Sent(faultstore.Close)); n != 1 {
 				t.Errorf("the session was closed %d times; want once", n)
 			}
 		})
@@ -228,10 +228,10 @@ func TestSessionIsNotLetGoUnderALock(t *testing.T) {
 }
 
 // gone is a store that ends every session at its first attempt.
-func gone(store driver.Store) *tapStore {
+func gone(store driver.Store) *locktest.Tap {
 	st := tap(store)
-	st.onAttempt = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
-		if len(st.sent(faultstore.Attempt)) > 1000 {
+	st.OnAttempt = func(context.Context, *driver.Claim, locktest.AttemptFunc) (driver.Outcome, error) {
+		if len(st.Sent(faultstore.Attempt)) > 1000 {
 			return driver.Outcome{}, errNoAuth // or fake time would stand still forever
 		}
 		return driver.Outcome{}, driver.ErrGone
@@ -246,7 +246,7 @@ func TestSessionThatIsGoneAgainIsNotHammered(t *testing.T) {
 		began := time.Now()
 		_, err := c.Mutex("x").Lock(ctxb)
 		wantIs(t, "Lock", err, fencelock.ErrUnavailable)
-		if n := len(st.sent(faultstore.Attempt)); n < 3 || n > 100 {
+		if n := len(st.Sent(faultstore.Attempt)); n < 3 || n > 100 {
 			t.Errorf("%d attempts in %v", n, time.Since(began))
 		}
 		if waited := time.Since(began); waited < ttl || waited > ttl+ttl/5 {

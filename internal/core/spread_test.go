@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -19,12 +20,12 @@ import (
 
 // peakVsMean is how many more calls there are in the fullest hundredth of a period than in a
 // mean one.
-func peakVsMean(calls []tapCall, from time.Time, length time.Duration) float64 {
+func peakVsMean(calls []locktest.TapCall, from time.Time, length time.Duration) float64 {
 	const bins = 100
 	var count [bins]int
 	total, peak := 0, 0
 	for _, c := range calls {
-		if i := int(c.at.Sub(from) * bins / length); i >= 0 && i < bins && !c.at.Before(from) {
+		if i := int(c.At.Sub(from) * bins / length); i >= 0 && i < bins && !c.At.Before(from) {
 			count[i]++
 			total, peak = total+1, max(peak, count[i])
 		}
@@ -53,7 +54,7 @@ func TestSessionsOpenedTogetherDoNotRenewTogether(t *testing.T) {
 		began := time.Now()
 		openTogether(t, tp, together)
 		time.Sleep(2 * fencelock.DefaultTTL)
-		if got := peakVsMean(tp.sent(faultstore.KeepAlive), began, 2*fencelock.DefaultTTL); got > 3 {
+		if got := peakVsMean(tp.Sent(faultstore.KeepAlive), began, 2*fencelock.DefaultTTL); got > 3 {
 			t.Errorf("the fullest hundredth of two TTLs has %.1f times as many keep-alives as a mean one", got)
 		}
 	})
@@ -65,7 +66,7 @@ func TestSessionsDoNotRenewTogetherAfterAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(memstore.New(nil))
 		var down atomic.Bool
-		tp.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+		tp.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
 			if down.Load() {
 				return driver.Renewal{}, driver.ErrUnavailable
 			}
@@ -80,7 +81,7 @@ func TestSessionsDoNotRenewTogetherAfterAnOutage(t *testing.T) {
 		time.Sleep(fencelock.DefaultTTL / 10) // by then all have been answered
 		from := time.Now()
 		time.Sleep(2 * fencelock.DefaultTTL)
-		if got := peakVsMean(tp.sent(faultstore.KeepAlive), from, 2*fencelock.DefaultTTL); got > 3 {
+		if got := peakVsMean(tp.Sent(faultstore.KeepAlive), from, 2*fencelock.DefaultTTL); got > 3 {
 			t.Errorf("the fullest hundredth of two TTLs has %.1f times as many keep-alives as a mean one", got)
 		}
 		for _, l := range leases {
@@ -108,7 +109,7 @@ func TestSessionsDoNotRenewTogetherAfterAStall(t *testing.T) {
 		time.Sleep(fencelock.DefaultTTL / 10) // by then it is noticed, and all have renewed
 		from := time.Now()
 		time.Sleep(2 * fencelock.DefaultTTL)
-		if got := peakVsMean(tp.sent(faultstore.KeepAlive), from, 2*fencelock.DefaultTTL); got > 3 {
+		if got := peakVsMean(tp.Sent(faultstore.KeepAlive), from, 2*fencelock.DefaultTTL); got > 3 {
 			t.Errorf("the fullest hundredth of two TTLs has %.1f times as many keep-alives as a mean one", got)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -28,13 +29,13 @@ func TestDeadlineCountsFromTheSend(t *testing.T) {
 			t.Fatalf("the lock took %v; the delays did not come about", waited)
 		}
 		for range 5 {
-			before := len(st.sent(faultstore.KeepAlive))
-			for len(st.sent(faultstore.KeepAlive)) == before {
+			before := len(st.Sent(faultstore.KeepAlive))
+			for len(st.Sent(faultstore.KeepAlive)) == before {
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(2 * time.Second) // the reply is there
-			calls := st.sent(faultstore.KeepAlive)
-			wantNear(t, "deadline after a renewal", l.Deadline(), calls[len(calls)-1].at.Add(trust))
+			calls := st.Sent(faultstore.KeepAlive)
+			wantNear(t, "deadline after a renewal", l.Deadline(), calls[len(calls)-1].At.Add(trust))
 		}
 		sent := time.Now()
 		fixed := lock(t, c, "fixed", fencelock.MaxHold(5*time.Second))
@@ -48,18 +49,18 @@ func TestDeadlineCountsFromTheSend(t *testing.T) {
 // lease, lets hang get the store stuck and goes on with then.
 var hangs = []struct {
 	name string
-	hang func(st *tapStore, m *memstore.Store, s stuck)
+	hang func(st *locktest.Tap, m *memstore.Store, s stuck)
 	then func(ctx context.Context, c *fencelock.Client)
 }{
-	{"keepalive", func(st *tapStore, _ *memstore.Store, s stuck) {
-		st.onAlive = func(ctx context.Context, _ aliveFunc) (driver.Renewal, error) {
+	{"keepalive", func(st *locktest.Tap, _ *memstore.Store, s stuck) {
+		st.OnAlive = func(ctx context.Context, _ locktest.AliveFunc) (driver.Renewal, error) {
 			s.hang()
 			return driver.Renewal{}, ctx.Err()
 		}
 	}, nil},
-	{"open of a resume", func(st *tapStore, m *memstore.Store, s stuck) {
+	{"open of a resume", func(st *locktest.Tap, m *memstore.Store, s stuck) {
 		opened := false
-		st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			if opened {
 				s.hang()
 			}
@@ -67,28 +68,28 @@ var hangs = []struct {
 			return next(ctx, req)
 		}
 	}, nil},
-	{"attempt", func(st *tapStore, _ *memstore.Store, s stuck) {
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+	{"attempt", func(st *locktest.Tap, _ *memstore.Store, s stuck) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if c.Name == "b" {
 				s.hang()
 			}
 			return next(ctx, c)
 		}
-		st.onAlive = unavailable
+		st.OnAlive = unavailable
 	}, func(ctx context.Context, c *fencelock.Client) { _, _ = c.Mutex("b").Lock(ctx) }},
-	{"await", func(st *tapStore, _ *memstore.Store, s stuck) {
-		st.onAwait = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+	{"await", func(st *locktest.Tap, _ *memstore.Store, s stuck) {
+		st.OnAwait = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			s.hang()
 			return next(ctx, c)
 		}
-		st.onAlive = unavailable
+		st.OnAlive = unavailable
 	}, func(ctx context.Context, c *fencelock.Client) { _, _ = c.Mutex("taken").Lock(ctx) }},
-	{"withdraw", func(st *tapStore, _ *memstore.Store, s stuck) {
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+	{"withdraw", func(st *locktest.Tap, _ *memstore.Store, s stuck) {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			s.hang()
 			return next(ctx, w)
 		}
-		st.onAlive = unavailable
+		st.OnAlive = unavailable
 	}, func(ctx context.Context, c *fencelock.Client) {
 		if l, err := c.Mutex("b").Lock(ctx); err == nil {
 			_ = l.Unlock(ctx)
@@ -96,7 +97,7 @@ var hangs = []struct {
 	}},
 }
 
-func unavailable(context.Context, aliveFunc) (driver.Renewal, error) {
+func unavailable(context.Context, locktest.AliveFunc) (driver.Renewal, error) {
 	return driver.Renewal{}, driver.ErrUnavailable
 }
 
@@ -143,7 +144,7 @@ func TestLateRenewalDoesNotReviveALease(t *testing.T) {
 	t.Run("slow reply", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			st := tap(newStore())
-			st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+			st.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
 				renewal, err := next(ctx)
 				time.Sleep(2 * ttl) // ignores its context
 				return renewal, err
@@ -163,7 +164,7 @@ func TestLateRenewalDoesNotReviveALease(t *testing.T) {
 			var asleep, calls atomic.Int64
 			var l *fencelock.Lease
 			st := tap(newStore())
-			st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+			st.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
 				answer, err := next(ctx)
 				if calls.Add(1) == 1 { // which comes at any time
 					return answer, err
@@ -210,7 +211,7 @@ func TestFailedRenewalIsTriedAgain(t *testing.T) {
 				c := newClient(t, st, nil)
 				l := lock(t, c, "a")
 				time.Sleep(trust - time.Second)
-				if n := len(st.sent(faultstore.KeepAlive)); n < 3 || n > 100 {
+				if n := len(st.Sent(faultstore.KeepAlive)); n < 3 || n > 100 {
 					t.Errorf("%d keep-alives in a trusted time with a bad store", n)
 				}
 				time.Sleep(10 * ttl)
@@ -247,12 +248,12 @@ func TestShorterTTLMovesTheDeadlineBack(t *testing.T) {
 		m := newStore()
 		st := tap(m)
 		var req driver.OpenRequest
-		st.onOpen = func(ctx context.Context, r driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, r driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			req = r
 			return next(ctx, r)
 		}
-		st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
-			if len(st.sent(faultstore.KeepAlive)) == 1 {
+		st.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
+			if len(st.Sent(faultstore.KeepAlive)) == 1 {
 				req.TTL = short
 				_, renewal, err := m.Open(ctx, req) // the store allows so much now
 				return renewal, err
@@ -265,7 +266,7 @@ func TestShorterTTLMovesTheDeadlineBack(t *testing.T) {
 		held := l.Context()
 		w := start(ctxb, other.Mutex("x"))
 		notified := ended(t, held)
-		sent := st.sent(faultstore.KeepAlive)[0].at
+		sent := st.Sent(faultstore.KeepAlive)[0].At
 		wantNear(t, "notified", notified, sent.Add(short*99/100-ttl/10))
 		unlock(t, w.wait(t, short))
 		if w.at.Before(notified) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -37,7 +38,7 @@ func TestRefusedRenewalEndsTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(newStore())
 		no := fmt.Errorf("another layout: %w", driver.ErrRefused)
-		tp.onAlive = func(context.Context, aliveFunc) (driver.Renewal, error) { return driver.Renewal{}, no }
+		tp.OnAlive = func(context.Context, locktest.AliveFunc) (driver.Renewal, error) { return driver.Renewal{}, no }
 		c := newClient(t, tp, nil)
 		l := lock(t, c, "x")
 		began := time.Now()
@@ -63,7 +64,7 @@ func deadlineMovesBack(t *testing.T) {
 	tp := tap(newStore())
 	var sent time.Time
 	n := 0
-	tp.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+	tp.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
 		if n++; n > 1 {
 			<-ctx.Done()
 			return driver.Renewal{}, fmt.Errorf("no answer: %w", driver.ErrUnknown)
@@ -83,7 +84,9 @@ func deadlineMovesBack(t *testing.T) {
 func TestEndedSessionIsNotTrusted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(newStore())
-		tp.onAlive = func(context.Context, aliveFunc) (driver.Renewal, error) { return driver.Renewal{}, driver.ErrGone }
+		tp.OnAlive = func(context.Context, locktest.AliveFunc) (driver.Renewal, error) {
+			return driver.Renewal{}, driver.ErrGone
+		}
 		l := lock(t, newClient(t, tp, nil), "x")
 		polled := false
 		coreLease(l).BeforeHoldersAreNotified(func() {
@@ -105,7 +108,7 @@ func TestGoneHeardByTheCleanupEndsTheSession(t *testing.T) {
 		store := newStore()
 		tp := tap(store)
 		gone := false
-		tp.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+		tp.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 			if gone {
 				return 0, driver.ErrGone
 			}
@@ -138,14 +141,14 @@ func TestWithdrawalThatHearsOfALossResumesAtOnce(t *testing.T) {
 				store := memstore.New(&memstore.Options{Grace: true})
 				tp := tap(store)
 				n := 0
-				tp.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+				tp.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
 					if n++; n == 1 {
 						return next(ctx, w)
 					}
 					<-ctx.Done() // no further call hears of it
 					return 0, driver.ErrUnknown
 				}
-				tp.onAwait = func(ctx context.Context, _ *driver.Claim, _ attemptFunc) (driver.Outcome, error) {
+				tp.OnAwait = func(ctx context.Context, _ *driver.Claim, _ locktest.AttemptFunc) (driver.Outcome, error) {
 					<-ctx.Done()
 					return driver.Outcome{}, ctx.Err()
 				}
@@ -159,7 +162,7 @@ func TestWithdrawalThatHearsOfALossResumesAtOnce(t *testing.T) {
 				go hears(c, l, cancel)
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
-				if n := len(tp.sent(faultstore.Reclaim)); n == 0 {
+				if n := len(tp.Sent(faultstore.Reclaim)); n == 0 {
 					t.Error("nothing was reclaimed")
 				}
 				cancel()
@@ -202,7 +205,7 @@ func TestSessionInUseWithoutLeasesIsNotLetGo(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := len(tp.sent(faultstore.Open)); n != 1 {
+		if n := len(tp.Sent(faultstore.Open)); n != 1 {
 			t.Errorf("%d sessions were opened in two minutes of use", n)
 		}
 		unlock(t, l)
@@ -220,7 +223,7 @@ func TestSessionOfAWaiterIsNotLetGo(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		unlock(t, l)
 		unlock(t, a.wait(t, time.Second))
-		if n := len(tp.sent(faultstore.Open)); n != 1 {
+		if n := len(tp.Sent(faultstore.Open)); n != 1 {
 			t.Errorf("%d sessions were opened during one wait", n)
 		}
 	})

@@ -189,8 +189,8 @@ func TestLostReplyIsAskedAgain(t *testing.T) {
 		st := tap(bent(t, m, `on(attempt, nth(1, lose(reply)))`))
 		c := newClient(t, st, nil)
 		l := lock(t, c, "a")
-		calls := st.sent(faultstore.Attempt)
-		if len(calls) != 2 || calls[0].seq != calls[1].seq {
+		calls := st.Sent(faultstore.Attempt)
+		if len(calls) != 2 || calls[0].Seq != calls[1].Seq {
 			t.Errorf("attempts: %+v; want two of one claim", calls)
 		}
 		if l.Token() != driver.TokenStep {
@@ -280,9 +280,9 @@ func TestUnconfirmedUnlockIsRepeated(t *testing.T) {
 					t.Errorf("the next had to wait for %v", waited)
 				}
 				time.Sleep(ttl)
-				n := len(st.sent(faultstore.Withdraw))
-				if time.Sleep(10 * ttl); n < 2 || len(st.sent(faultstore.Withdraw)) != n {
-					t.Errorf("%d withdrawals, and later %d", n, len(st.sent(faultstore.Withdraw)))
+				n := len(st.Sent(faultstore.Withdraw))
+				if time.Sleep(10 * ttl); n < 2 || len(st.Sent(faultstore.Withdraw)) != n {
+					t.Errorf("%d withdrawals, and later %d", n, len(st.Sent(faultstore.Withdraw)))
 				}
 				wantClaims(t, m, "x", 1, 0) // no other claim was touched
 				unlock(t, next)
@@ -314,8 +314,8 @@ func TestWithdrawalIsRepeatedAfterADefiniteError(t *testing.T) {
 		m := newStore()
 		st := tap(m)
 		full := errors.New("OOM command not allowed when used memory > 'maxmemory'")
-		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
-			if w.Name == "full" || len(st.sent(faultstore.Withdraw)) < 4 {
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
+			if w.Name == "full" || len(st.Sent(faultstore.Withdraw)) < 4 {
 				return driver.WasAbsent, full
 			}
 			return next(ctx, w)
@@ -327,9 +327,9 @@ func TestWithdrawalIsRepeatedAfterADefiniteError(t *testing.T) {
 		wantIs(t, "Unlock", l.Unlock(ctxb), full)
 		time.Sleep(ttl)
 		wantClaims(t, m, "x", 0, 0) // although the withdrawal before it is refused forever
-		before := len(st.sent(faultstore.Withdraw))
+		before := len(st.Sent(faultstore.Withdraw))
 		time.Sleep(10 * ttl)
-		if n := len(st.sent(faultstore.Withdraw)) - before; n < 10 || n > 1000 {
+		if n := len(st.Sent(faultstore.Withdraw)) - before; n < 10 || n > 1000 {
 			t.Errorf("%d withdrawals in 10 TTLs of a refusal", n)
 		}
 	})

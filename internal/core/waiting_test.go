@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -62,7 +63,7 @@ func TestWaiterThatGivesUpPassesTheLockOn(t *testing.T) {
 			}
 			unlock(t, l)
 			unlock(t, next.wait(t, 0)) // its place was before the late one's
-			if calls := st.sent(faultstore.Attempt); calls[0].seq != calls[len(calls)-1].seq {
+			if calls := st.Sent(faultstore.Attempt); calls[0].Seq != calls[len(calls)-1].Seq {
 				t.Errorf("attempts %+v; want one claim", calls)
 			}
 			unlock(t, last.wait(t, 0))
@@ -78,11 +79,11 @@ func TestLostPushCostsOnePoll(t *testing.T) {
 		l := lock(t, a, "x")
 		w := start(ctxb, b.Mutex("x"))
 		time.Sleep(time.Minute)
-		before := len(st.sent(faultstore.Attempt))
+		before := len(st.Sent(faultstore.Attempt))
 		unlock(t, l)
 		began := time.Now()
 		w.wait(t, ttl+ttl/10)
-		if polls := len(st.sent(faultstore.Attempt)) - before; polls != 1 {
+		if polls := len(st.Sent(faultstore.Attempt)) - before; polls != 1 {
 			t.Errorf("%d polls after the push was lost; want 1", polls)
 		}
 		if w.at.Equal(began) {
@@ -119,8 +120,8 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 			m := newStore()
 			st := tap(bent(t, m, `on(await, nth(1, lose(reply)))`)) // so only the keep-alive notifies the waiter
 			notified := make(chan struct{})
-			st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
-				if len(st.sent(faultstore.KeepAlive)) > 1 {
+			st.OnAlive = func(ctx context.Context, next locktest.AliveFunc) (driver.Renewal, error) {
+				if len(st.Sent(faultstore.KeepAlive)) > 1 {
 					return next(ctx)
 				}
 				close(notified)
@@ -132,7 +133,7 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 			<-notified
 			time.Sleep(ttl / 5) // a margin later the first session is ended in the store
 			wantClaims(t, m, "x", 1, 1)
-			if n := len(st.sent(faultstore.Open)); n != 2 {
+			if n := len(st.Sent(faultstore.Open)); n != 2 {
 				t.Errorf("%d sessions; want a second", n)
 			}
 			unlock(t, l)
@@ -149,8 +150,8 @@ func TestSessionThatTheStoreEndedIsReplaced(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := newStore()
 				st := tap(m)
-				st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
-					if st.total() > 100 {
+				st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
+					if st.Total() > 100 {
 						return driver.Outcome{}, errors.New("asked too often")
 					}
 					return next(ctx, c)
@@ -176,7 +177,7 @@ func TestSessionThatTheStoreEndedIsReplaced(t *testing.T) {
 				if how != "unlock" && !isDone(notified) {
 					t.Error("the holder was not notified, though the store has answered that the session ended")
 				}
-				if n := st.total(); n > 10 {
+				if n := st.Total(); n > 10 {
 					t.Errorf("%d calls", n)
 				}
 				unlock(t, l)
@@ -198,7 +199,7 @@ func TestPolledStoreIsServed(t *testing.T) {
 				l := lock(t, a, "x")
 				w, second := start(ctxb, b.Mutex("x")), start(ctxb, b.Mutex("x"))
 				time.Sleep(time.Minute)
-				if n := len(st.sent(faultstore.Attempt)); n < 60 || n > 600 {
+				if n := len(st.Sent(faultstore.Attempt)); n < 60 || n > 600 {
 					t.Errorf("%d polls in a minute", n)
 				}
 				unlock(t, l)
@@ -226,7 +227,7 @@ func TestPolledStoreIsServed(t *testing.T) {
 func TestClaimThatIsRemovedAgainAndAgainEndsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
-		st.onAttempt = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(context.Context, *driver.Claim, locktest.AttemptFunc) (driver.Outcome, error) {
 			return driver.Outcome{State: driver.Absent}, nil
 		}
 		c := newClient(t, st, nil)
@@ -251,7 +252,7 @@ func TestWaiterGetsANewSessionAtOnce(t *testing.T) {
 		waiting := start(ctxb, newClient(t, st, nil).Mutex("a"))
 		time.Sleep(trust - time.Since(began))
 		synctest.Wait()
-		if n := len(st.sent(faultstore.Open)); n != 2 {
+		if n := len(st.Sent(faultstore.Open)); n != 2 {
 			t.Fatalf("at the end of its first session the waiter has opened %d sessions, want 2", n)
 		}
 		unlock(t, holder)
@@ -266,7 +267,7 @@ func TestGoneHeardWhileWaitingNotifiesHolders(t *testing.T) {
 		store := newStore()
 		tp := tap(store)
 		var heard time.Time
-		tp.onAwait = func(ctx context.Context, _ *driver.Claim, _ attemptFunc) (driver.Outcome, error) {
+		tp.OnAwait = func(ctx context.Context, _ *driver.Claim, _ locktest.AttemptFunc) (driver.Outcome, error) {
 			<-ctx.Done()
 			heard = time.Now()
 			return driver.Outcome{}, driver.ErrGone

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -18,7 +19,7 @@ func TestRequestForNoticesQueuesNoClaim(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
 		var queue []bool
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			queue = append(queue, c.Queue)
 			return next(ctx, c)
 		}
@@ -39,7 +40,7 @@ func TestUnansweredRequestForNoticesIsNotGrantedLater(t *testing.T) {
 		m := newStore()
 		st, n := tap(m), 0
 		late := func() {}
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if n++; n == 2 {
 				claim := *c
 				late = func() { _, _ = next(ctxb, &claim) }
@@ -50,12 +51,12 @@ func TestUnansweredRequestForNoticesIsNotGrantedLater(t *testing.T) {
 		c := newClient(t, st, nil)
 		l := lock(t, c, "x")
 		l.Wanted()
-		for len(st.sent(faultstore.Attempt)) < 3 {
+		for len(st.Sent(faultstore.Attempt)) < 3 {
 			time.Sleep(trust / 100)
 		}
 		synctest.Wait()
 		unlock(t, l)
-		if calls := st.sent(faultstore.Withdraw); len(calls) != 1 || !calls[0].tombstone {
+		if calls := st.Sent(faultstore.Withdraw); len(calls) != 1 || !calls[0].Tombstone {
 			t.Errorf("withdrawals: %+v; want one with a tombstone", calls)
 		}
 		late()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -49,7 +50,7 @@ func TestWantedIsClosedByAnotherProcess(t *testing.T) {
 		if closed(wanted) {
 			t.Fatal("Wanted is closed before another process waits")
 		}
-		if calls := st.sent(faultstore.Attempt); len(calls) != 2 || calls[1].seq != calls[0].seq {
+		if calls := st.Sent(faultstore.Attempt); len(calls) != 2 || calls[1].Seq != calls[0].Seq {
 			t.Errorf("attempts: %+v; want that of the lock, and the same claim again", calls)
 		}
 		next := start(ctxb, other.Mutex("x"))
@@ -68,7 +69,7 @@ func TestLeaseThatIsNotAskedForWantedCostsNothing(t *testing.T) {
 		c := newClient(t, st, nil)
 		l := lock(t, c, "x")
 		synctest.Wait()
-		if n := len(st.sent(faultstore.Attempt)); n != 1 || coreOf(c).Watches() != 0 {
+		if n := len(st.Sent(faultstore.Attempt)); n != 1 || coreOf(c).Watches() != 0 {
 			t.Errorf("%d attempts and %d watches; want one and none", n, coreOf(c).Watches())
 		}
 		unlock(t, l)
@@ -143,7 +144,7 @@ func TestWantedWithoutNotices(t *testing.T) {
 		l := lock(t, c, "x")
 		wanted := l.Wanted()
 		synctest.Wait()
-		if n := len(st.sent(faultstore.Attempt)); n != 1 {
+		if n := len(st.Sent(faultstore.Attempt)); n != 1 {
 			t.Errorf("%d attempts; want one, because the store has no notices", n)
 		}
 		next := start(ctxb, other.Mutex("x"))
@@ -256,7 +257,7 @@ func TestLostRequestForNoticesIsRepeated(t *testing.T) {
 func TestUnlockAwaitsTheRequestForNotices(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			time.Sleep(time.Millisecond)
 			return next(ctx, c)
 		}
@@ -266,8 +267,8 @@ func TestUnlockAwaitsTheRequestForNotices(t *testing.T) {
 			l.Wanted()
 			unlock(t, l)
 		}
-		for _, w := range st.sent(faultstore.Withdraw) {
-			if w.tombstone {
+		for _, w := range st.Sent(faultstore.Withdraw) {
+			if w.Tombstone {
 				t.Error("an unlock right after Wanted leaves a tombstone")
 			}
 		}
@@ -281,7 +282,7 @@ func TestLateRequestForNoticesIsNotGranted(t *testing.T) {
 		m := newStore()
 		st := tap(m)
 		hold, n := make(chan struct{}), 0
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			if n++; n == 2 {
 				<-hold
 			}
@@ -294,14 +295,14 @@ func TestLateRequestForNoticesIsNotGranted(t *testing.T) {
 		unlock(t, l)
 		close(hold)
 		wantClaims(t, m, "x", 0, 0)
-		if calls := st.sent(faultstore.Withdraw); len(calls) != 1 || !calls[0].tombstone {
+		if calls := st.Sent(faultstore.Withdraw); len(calls) != 1 || !calls[0].Tombstone {
 			t.Errorf("withdrawals: %+v; want one with a tombstone", calls)
 		}
 		l = lock(t, c, "x")
 		l.Wanted()
 		synctest.Wait()
 		unlock(t, l)
-		if calls := st.sent(faultstore.Withdraw); calls[1].tombstone {
+		if calls := st.Sent(faultstore.Withdraw); calls[1].Tombstone {
 			t.Error("an answered request for notices leaves a tombstone")
 		}
 	})
@@ -313,12 +314,12 @@ func TestNoticeMayComeAtAnyTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
 		var notify func(uint64)
-		st.onOpen = func(ctx context.Context, req driver.OpenRequest, next openFunc) (driver.Session, driver.Renewal, error) {
+		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
 			notify = req.Wanted
 			notify(1)
 			return next(ctx, req)
 		}
-		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
 			notify(c.Seq)
 			return next(ctx, c)
 		}
@@ -331,7 +332,7 @@ func TestNoticeMayComeAtAnyTime(t *testing.T) {
 		if !closed(wanted) {
 			t.Error("the notice that came before the answer was dropped")
 		}
-		seq := st.sent(faultstore.Attempt)[0].seq
+		seq := st.Sent(faultstore.Attempt)[0].Seq
 		notify(seq)
 		notify(seq + 1)
 		unlock(t, l)

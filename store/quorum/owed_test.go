@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/quorum"
@@ -86,37 +87,21 @@ func TestSilentNodeIsNotCrowded(t *testing.T) {
 	})
 }
 
-// counting counts the withdrawals that are under way at once on a node.
-type counting struct {
-	driver.Store
-	now, most atomic.Int64
-}
-
-func (c *counting) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	d, renewal, err := c.Store.Open(ctx, req)
-	return countingSession{d, c}, renewal, err
-}
-
-type countingSession struct {
-	driver.Session
-	c *counting
-}
-
-func (s countingSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	n := s.c.now.Add(1)
-	defer s.c.now.Add(-1)
-	for most := s.c.most.Load(); n > most && !s.c.most.CompareAndSwap(most, n); most = s.c.most.Load() {
-	}
-	return s.Session.Withdraw(ctx, w)
-}
-
 // TestNodeBackIsNotFlooded: what a node is owed when it is back is sent a part at a time,
 // and all of it is sent.
 func TestNodeBackIsNotFlooded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
 		nodes := r.nodes(map[int]faultstore.Fault{2: faultstore.Any(away(time.Second, 3*time.Second), faultstore.Delay(time.Millisecond, 0))})
-		watched := &counting{Store: nodes[2].Store}
+		var now, most atomic.Int64 // withdrawals that are under way at once
+		watched := locktest.NewTap(nodes[2].Store)
+		watched.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			return next(ctx, w)
+		}
 		nodes[2].Store = watched
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
 		must.OK(t, err)
@@ -128,9 +113,9 @@ func TestNodeBackIsNotFlooded(t *testing.T) {
 			t.Fatalf("the node is owed %d claims, want many", owed)
 		}
 		time.Sleep(1500 * time.Millisecond) // they are given up
-		watched.most.Store(0)
+		most.Store(0)
 		time.Sleep(10 * time.Second) // the node is back
-		if n := watched.most.Load(); n > 128 {
+		if n := most.Load(); n > 128 {
 			t.Errorf("%d withdrawals were sent at once, want at most 128", n)
 		}
 		if claims, owed := s.Kept(); claims != 1 || owed != 0 {
@@ -171,30 +156,6 @@ func TestReclaimedOnAnotherNodeIsWithdrawn(t *testing.T) {
 	})
 }
 
-// heldUp delays the attempts for one name until let is closed.
-type heldUp struct {
-	driver.Store
-	name string
-	let  chan struct{}
-}
-
-type heldUpSession struct {
-	driver.Session
-	h *heldUp
-}
-
-func (h *heldUp) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	d, renewal, err := h.Store.Open(ctx, req)
-	return heldUpSession{d, h}, renewal, err
-}
-
-func (s heldUpSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if c.Name == s.h.name {
-		<-s.h.let
-	}
-	return s.Session.Attempt(ctx, c)
-}
-
 // TestReclaimedWhileAskedIsWithdrawn: an attempt is on its way to a node while all nodes lose
 // their data, and the claim is put back there. The attempt then finds that the node was
 // reset. The withdrawal of the claim reaches the node anyway.
@@ -202,7 +163,13 @@ func TestReclaimedWhileAskedIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
 		nodes := r.nodes(nil)
-		slow := &heldUp{nodes[2].Store, "x", make(chan struct{})}
+		slow, let := locktest.NewTap(nodes[2].Store), make(chan struct{})
+		slow.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
+			if c.Name == "x" {
+				<-let
+			}
+			return next(ctx, c)
+		}
 		nodes[2].Store = slow
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 8 * time.Second})
 		must.OK(t, err)
@@ -221,7 +188,7 @@ func TestReclaimedWhileAskedIsWithdrawn(t *testing.T) {
 		if n := r.taken("x"); n != 3 || !held.Valid() {
 			t.Fatalf("x is on %d nodes, valid %t, want it put back on all", n, held.Valid())
 		}
-		close(slow.let)
+		close(let)
 		synctest.Wait()
 		must.OK(t, held.Unlock(t.Context()))
 		time.Sleep(20 * time.Second)

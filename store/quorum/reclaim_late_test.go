@@ -4,43 +4,17 @@ package quorum_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
-
-// lateReclaim delays the reclaims of one name until let is closed.
-type lateReclaim struct {
-	driver.Store
-	name string
-	sent chan struct{} // has one entry for each of them
-	let  chan struct{}
-}
-
-type lateReclaimSession struct {
-	driver.Session
-	l *lateReclaim
-}
-
-func (l *lateReclaim) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	d, renewal, err := l.Store.Open(ctx, req)
-	return lateReclaimSession{d, l}, renewal, err
-}
-
-func (s lateReclaimSession) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	for _, h := range held {
-		if h.Claim.Name == s.l.name {
-			s.l.sent <- struct{}{}
-			<-s.l.let
-		}
-	}
-	return s.Session.Reclaim(ctx, held, last)
-}
 
 // TestUnlockOvertakesAReclaim: a node loses its data, and a lock is unlocked while the call
 // that puts it back there is in flight. The call arrives after the withdrawal, and the node
@@ -57,20 +31,27 @@ func TestUnlockOvertakesAReclaim(t *testing.T) {
 func overtakes(t *testing.T, reset []int) {
 	r := newRig(t, 3, grace())
 	nodes := r.nodes(nil)
-	late := &lateReclaim{nodes[2].Store, "x", make(chan struct{}, 10), make(chan struct{})}
+	late, sent, let := locktest.NewTap(nodes[2].Store), make(chan struct{}, 10), make(chan struct{})
+	late.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
+		if slices.ContainsFunc(held, func(h driver.Held) bool { return h.Claim.Name == "x" }) {
+			sent <- struct{}{}
+			<-let
+		}
+		return next(ctx, held, last)
+	}
 	nodes[2].Store = late
 	s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 8 * time.Second})
 	must.OK(t, err)
 	held := r.lock("c", r.client(s), "x")
 	time.Sleep(time.Second)
 	r.reset(reset...)
-	<-late.sent
+	<-sent
 	time.Sleep(time.Second) // the other nodes answer
 	if !held.Valid() {
 		t.Fatal("the lease is lost, want it reclaimed by the other nodes")
 	}
 	must.OK(t, held.Unlock(t.Context()))
-	close(late.let)
+	close(let)
 	time.Sleep(5 * time.Second)
 	if n := r.taken("x"); n != 0 {
 		t.Errorf("x was unlocked and is on %d nodes: %s", n, r.holders("x"))

@@ -10,36 +10,25 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/quorum"
 )
 
-// paced is a node whose answers to attempts for one name take a while, each as long as the list says.
-type paced struct {
-	driver.Store
-	name  string
-	takes []time.Duration
-	asked atomic.Int64
-}
-
-type pacedSession struct {
-	driver.Session
-	p *paced
-}
-
-func (p *paced) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	d, renewal, err := p.Store.Open(ctx, req)
-	return pacedSession{d, p}, renewal, err
-}
-
-func (s pacedSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	out, err := s.Session.Attempt(ctx, c)
-	if c.Name == s.p.name {
-		if i := int(s.p.asked.Add(1)) - 1; i < len(s.p.takes) {
-			time.Sleep(s.p.takes[i])
+// paced returns a node whose answers to attempts for x take a while, each as long as the list says.
+func paced(node driver.Store, takes []time.Duration) *locktest.Tap {
+	var asked atomic.Int64
+	s := locktest.NewTap(node)
+	s.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
+		out, err := next(ctx, c)
+		if c.Name == "x" {
+			if i := int(asked.Add(1)) - 1; i < len(takes) {
+				time.Sleep(takes[i])
+			}
 		}
+		return out, err
 	}
-	return out, err
+	return s
 }
 
 // TestGrantedClaimKeepsItsTokenWhenAskedAgain: the grants of two nodes, with a higher token, arrive while the claim is attempted
@@ -57,7 +46,7 @@ func TestGrantedClaimKeepsItsTokenWhenAskedAgain(t *testing.T) {
 			if i >= 3 {
 				takes = []time.Duration{slow}
 			}
-			nodes[i].Store = &paced{Store: nodes[i].Store, name: "x", takes: takes}
+			nodes[i].Store = paced(nodes[i].Store, takes)
 		}
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
 		must.OK(t, err)
