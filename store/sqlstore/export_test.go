@@ -22,6 +22,9 @@ func Sweep(ctx context.Context, s *Store) error {
 	return err
 }
 
+// AwaitSweep waits for the sweep that began with the first session. The next one is a minute later.
+func AwaitSweep(s *Store) { s.sweeper.working.Wait() }
+
 // SweepFirst is the first sweep of a process, to its end.
 func SweepFirst(ctx context.Context, s *Store) error {
 	err := s.sweepSessions(ctx)

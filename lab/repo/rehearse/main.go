@@ -12,7 +12,7 @@
 //
 //	README ──▶ its program, its commands, an empty folder ──▶ what it says it prints
 //	go install cmd@version, twice ──▶ runs, knows its version, the same bytes
-//	the program ──▶ internal/sbom ──▶ the modules that are linked into it
+//	the program ──▶ lab/repo/sbom ──▶ the modules that are linked into it
 //
 // Inside go.work a missing require or an outdated version is not noticed; a user would
 // find it first. Here it fails. The command also compares go.mod and go.sum of each

@@ -122,9 +122,9 @@ func (s *stage) bill(program string, mods []*module) error {
 	out := filepath.Join(s.dir, "fencelock.cdx.json")
 	notices := filepath.Join(s.dir, "THIRD_PARTY_NOTICES.txt")
 	cmd := exec.Command("go", "run", "./lab/repo/sbom", "-o", out, "-notices", notices, program)
-	cmd.Dir, cmd.Env = s.top, append(os.Environ(), "GOWORK=off", "GOMODCACHE="+filepath.Join(s.dir, "first-modules"))
+	cmd.Dir, cmd.Env = s.top, append(os.Environ(), "GOMODCACHE="+filepath.Join(s.dir, "first-modules"))
 	if printed, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("internal/sbom: %w\n%s", err, printed)
+		return fmt.Errorf("lab/repo/sbom: %w\n%s", err, printed)
 	}
 	text, err := os.ReadFile(out)
 	if err != nil {
