@@ -55,9 +55,9 @@ figures-redis:
 figures-redis-long:
 	go run ./lab/bench -figures redis-long
 
-# What tests of redisstore measure: five minutes of locks in slots that move, keys that marks leave, attempts behind a re-entrant holder; needs redis-server.
+# What tests of redisstore measure: what short scripts spare, five minutes of locks in slots that move, keys that marks leave, attempts behind a re-entrant holder; needs redis-server.
 figures-redis-tests:
-	go test ./store/redisstore/internal/native -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m
+	go test ./store/redisstore/internal/native -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestShortPartsPay|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m
 
 # Measure locks that linger on Redis, and the notices that end it; needs redis-server.
 figures-linger:
