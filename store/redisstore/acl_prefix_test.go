@@ -17,7 +17,7 @@ import (
 func TestACLOfANamespaceThatBeginsAlike(t *testing.T) {
 	t.Parallel()
 	server := redistest.Redis.Start(t)
-	orders := libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Namespace: "orders"}).Store
+	orders := libraries[0].open(t, login{Addr: server.Addr}, &redisstore.Options{Namespace: "orders"}).Store
 	words := []any{"ACL", "SETUSER"}
 	for _, w := range strings.Fields(orders.ACL("orders") + " >" + secret) {
 		words = append(words, w)

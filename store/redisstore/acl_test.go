@@ -33,7 +33,7 @@ func startWithUser(t testing.TB, flavor redistest.Flavor, rules ...string) (*red
 	t.Helper()
 	args := append([]string{"--user"}, strings.Fields(aclLine(t)+" >"+secret)...)
 	server := flavor.Start(t, append(args, rules...)...)
-	return server, login{addr: server.Addr, user: "locks", pass: secret}
+	return server, login{Addr: server.Addr, User: "locks", Pass: secret}
 }
 
 // TestACLAllowsNothingElse: the same user can do nothing with other keys and
@@ -43,7 +43,7 @@ func TestACLAllowsNothingElse(t *testing.T) {
 	for _, flavor := range redistest.Flavors {
 		t.Run(string(flavor), func(t *testing.T) {
 			_, to := startWithUser(t, flavor)
-			client := redis.NewClient(&redis.Options{Addr: to.addr, Username: to.user, Password: to.pass})
+			client := redis.NewClient(&redis.Options{Addr: to.Addr, Username: to.User, Password: to.Pass})
 			defer client.Close()
 			for _, command := range forbidden {
 				err := client.Do(t.Context(), words(command)...).Err()

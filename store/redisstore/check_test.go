@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 	} {
 		for _, lib := range libraries {
 			t.Run(lib.name+"/"+tt.name, func(t *testing.T) {
-				c := lib.open(t, login{addr: tt.addr}, &redisstore.Options{Grace: tt.grace})
+				c := lib.open(t, login{Addr: tt.addr}, &redisstore.Options{Grace: tt.grace})
 				findings, err := c.Check(t.Context())
 				if got := codes(findings); err != nil || !slices.Equal(got, tt.want) {
 					t.Errorf("got %v, %v, want %v", findings, err, tt.want)
@@ -69,7 +69,7 @@ func TestCheckFindsNoMarginForAReplacedMaster(t *testing.T) {
 	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	redistest.WaitFor(t, "the master counts the replica", func() bool { return master.Info("replication", "min_slaves_good_slaves") == "1" })
 	for maxTTL, want := range map[time.Duration][]string{0: {"margin"}, 2 * time.Second: {"margin"}, 15 * time.Second: {"margin"}, 30 * time.Second: nil} {
-		store := libraries[0].open(t, login{addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Store
+		store := libraries[0].open(t, login{Addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Store
 		if maxTTL == 2*time.Second {
 			mustOpen(t, store) // with that TTL
 		}
@@ -98,7 +98,7 @@ func TestCheckWritesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, lib := range libraries {
-		if _, err := lib.open(t, login{addr: server.Addr}, nil).Check(t.Context()); err != nil {
+		if _, err := lib.open(t, login{Addr: server.Addr}, nil).Check(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestCheckUnreachable(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, lib := range libraries {
-		c := lib.open(t, login{addr: server.Addr}, nil)
+		c := lib.open(t, login{Addr: server.Addr}, nil)
 		server.Restart() // what the client has open is gone, too
 		server.Kill()
 		if findings, err := c.Check(t.Context()); err == nil || len(findings) > 0 {

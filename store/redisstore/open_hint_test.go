@@ -78,7 +78,7 @@ func TestNothingListens(t *testing.T) {
 	t.Parallel()
 	gone := redistest.Redis.Start(t)
 	gone.Kill()
-	store := libraries[0].open(t, login{addr: gone.Addr}, nil).Store
+	store := libraries[0].open(t, login{Addr: gone.Addr}, nil).Store
 	open := func(hurry time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), hurry)
 		defer cancel()

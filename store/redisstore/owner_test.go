@@ -20,7 +20,7 @@ func TestCallersClient(t *testing.T) {
 	for _, lib := range libraries {
 		t.Run(lib.name, func(t *testing.T) {
 			server := redistest.Start(t)
-			c := lib.open(t, login{addr: server.Addr}, nil)
+			c := lib.open(t, login{Addr: server.Addr}, nil)
 			t.Run("in use", func(t *testing.T) { redistest.Use(t, c, c) })
 			if err := c.Store.Close(); err != nil {
 				t.Errorf("close: %v", err)

@@ -49,7 +49,7 @@ func setting(t *testing.T, s Store, name string) string {
 // opener opens stores on one server, each as another process.
 func opener(t *testing.T, addr string) func(redisstore.Options) Store {
 	return func(opts redisstore.Options) Store {
-		return libraries[0].open(t, login{addr: addr}, &opts).Store
+		return libraries[0].open(t, login{Addr: addr}, &opts).Store
 	}
 }
 
@@ -301,8 +301,8 @@ func TestOperatorsNeedNoSettings(t *testing.T) {
 			{MaxTTL: 3 * time.Second, Buckets: 1}, {MaxTTL: 3 * time.Second, Grace: true, Buckets: 1}, {Buckets: 5},
 		} {
 			server := redistest.Start(t)
-			app := lib.open(t, login{addr: server.Addr}, &opts).Store
-			tool := lib.open(t, login{addr: server.Addr}, &redisstore.Options{Buckets: 3}).Store
+			app := lib.open(t, login{Addr: server.Addr}, &opts).Store
+			tool := lib.open(t, login{Addr: server.Addr}, &redisstore.Options{Buckets: 3}).Store
 			operate(t, tool, nil)
 			if keys, err := server.Do("DBSIZE").Int(); err != nil || keys != 0 {
 				t.Errorf("an operator's calls left %d keys behind, %v", keys, err)
@@ -359,7 +359,7 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 		for _, pair := range [][2]int{{1, 5}, {5, 1}, {3, 5}, {5, 3}} {
 			server := redistest.Start(t)
 			open := func(buckets int) error {
-				s := lib.open(t, login{addr: server.Addr}, &redisstore.Options{Buckets: buckets}).Store
+				s := lib.open(t, login{Addr: server.Addr}, &redisstore.Options{Buckets: buckets}).Store
 				shard := s.Shard("order-1")
 				if buckets > 1 && shard == "0" {
 					t.Fatal("the name is in the first bucket")
@@ -384,7 +384,7 @@ func TestLimitFindsTheBuckets(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	dial := func(opts redisstore.Options) Store {
-		return libraries[0].open(t, login{addr: server.Addr}, &opts).Store
+		return libraries[0].open(t, login{Addr: server.Addr}, &opts).Store
 	}
 	app := dial(redisstore.Options{Buckets: 5})
 	if _, err := anOpen(t, app); err != nil {
@@ -409,7 +409,7 @@ func TestLimitFindsTheBuckets(t *testing.T) {
 // TestNamespaceWithBraces: braces decide where a cluster keeps a key and are refused.
 func TestNamespaceWithBraces(t *testing.T) {
 	for _, namespace := range []string{"a{b}c", "a}", "{}", "{x"} {
-		_, err := dialGoRedis(login{addr: "127.0.0.1:1"}, &redisstore.Options{Namespace: namespace})
+		_, err := dialGoRedis(login{Addr: "127.0.0.1:1"}, &redisstore.Options{Namespace: namespace})
 		if err == nil || !strings.Contains(err.Error(), "brace") {
 			t.Errorf("%q: got %v, want it refused", namespace, err)
 		}

@@ -52,19 +52,19 @@ func TestStart(t *testing.T) {
 				fix     string   // and what to change
 				warned  []string // the codes of the others
 			}{
-				{name: "sound", to: login{addr: sound}},
-				{name: "evicts", to: login{addr: flavor.Start(t, evicting...).Addr}, refused: "eviction", fix: "maxmemory-policy noeviction"},
-				{name: "evicts in spite of grace", to: login{addr: flavor.Start(t, evicting...).Addr}, grace: true,
+				{name: "sound", to: login{Addr: sound}},
+				{name: "evicts", to: login{Addr: flavor.Start(t, evicting...).Addr}, refused: "eviction", fix: "maxmemory-policy noeviction"},
+				{name: "evicts in spite of grace", to: login{Addr: flavor.Start(t, evicting...).Addr}, grace: true,
 					refused: "eviction", fix: "maxmemory-policy noeviction"},
-				{name: "replicas", to: login{addr: master.Addr}, warned: []string{"replicas-without-grace"}},
-				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true, warned: []string{"min-replicas"}},
-				{name: "part of a cluster", to: login{addr: flavor.Start(t, redistest.ClusterNode(t)...).Addr},
+				{name: "replicas", to: login{Addr: master.Addr}, warned: []string{"replicas-without-grace"}},
+				{name: "replicas and grace", to: login{Addr: master.Addr}, grace: true, warned: []string{"min-replicas"}},
+				{name: "part of a cluster", to: login{Addr: flavor.Start(t, redistest.ClusterNode(t)...).Addr},
 					refused: "cluster-client", fix: "NewClusterClient"},
-				{name: "two behind one address", to: login{addr: spread(t, sound, flavor.Start(t).Addr)},
+				{name: "two behind one address", to: login{Addr: spread(t, sound, flavor.Start(t).Addr)},
 					refused: "proxy", fix: "connect to the master directly"},
-				{name: "hides restarts", to: login{addr: disguised(t, sound, "\nrun_id:", "\nrun_no:")},
+				{name: "hides restarts", to: login{Addr: disguised(t, sound, "\nrun_id:", "\nrun_no:")},
 					refused: "run-id", fix: "connect to the server directly"},
-				{name: "too old", to: login{addr: disguised(t, sound, "redis_version:7.", "redis_version:6.")},
+				{name: "too old", to: login{Addr: disguised(t, sound, "redis_version:7.", "redis_version:6.")},
 					refused: "version", fix: "upgrade"},
 				{name: "no INFO", to: noInfo, refused: "info-forbidden", fix: "ACL SETUSER", warned: []string{"unchecked"}},
 				{name: "no HSET", to: noHSet, refused: "commands-forbidden", fix: "ACL SETUSER"},
@@ -99,7 +99,7 @@ func TestStartWithoutACommand(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, "--rename-command", command, "")
 			for _, lib := range libraries {
-				err := openSession(t, lib.open(t, login{addr: server.Addr}, nil))
+				err := openSession(t, lib.open(t, login{Addr: server.Addr}, nil))
 				wantStart(t, err, "commands-missing", "use a server that has it")
 				if err != nil && (strings.Contains(err.Error(), "ACL SETUSER") || strings.Contains(err.Error(), "accept=") || !strings.Contains(err.Error(), strings.ToLower(command))) {
 					t.Errorf("%s: got %v, want the command and advice that helps", lib.name, err)
@@ -129,7 +129,7 @@ func TestStartAtAReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(redistest.Start(t).Port))
 	var warned []string
-	c := libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Warn: func(f driver.Finding) { warned = append(warned, f.Code) }})
+	c := libraries[0].open(t, login{Addr: server.Addr}, &redisstore.Options{Warn: func(f driver.Finding) { warned = append(warned, f.Code) }})
 	if err := openSession(t, c); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v, want one that wraps %q", err, driver.ErrUnavailable)
 	}
@@ -151,7 +151,7 @@ func TestStartRefusedAsUsersSeeIt(t *testing.T) {
 	_, err := redisstore.Open(t.Context(), "redis://"+server.Addr, opts)
 	wantStart(t, err, "eviction", "CONFIG SET maxmemory-policy noeviction")
 
-	store := libraries[0].open(t, login{addr: server.Addr}, opts)
+	store := libraries[0].open(t, login{Addr: server.Addr}, opts)
 	c := redistest.Locks(t, store)
 	_, err = c.Mutex("x").Lock(t.Context())
 	var ours *fencelock.Error
@@ -183,7 +183,7 @@ func TestStartLogs(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	must.OK(t, openSession(t, libraries[0].open(t, login{addr: server.Addr}, nil)))
+	must.OK(t, openSession(t, libraries[0].open(t, login{Addr: server.Addr}, nil)))
 	for _, want := range []string{"level=WARN", "code=eviction", "server=" + server.Addr, "maxmemory-policy noeviction"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, log.String())

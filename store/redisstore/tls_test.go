@@ -21,7 +21,7 @@ func TestTLS(t *testing.T) {
 	for _, lib := range libraries {
 		t.Run(lib.name, func(t *testing.T) {
 			opts := &redisstore.Options{Namespace: lib.name}
-			to := login{addr: server.Addr, tls: server.Config}
+			to := login{Addr: server.Addr, TLS: server.Config}
 			redistest.Use(t, lib.open(t, to, opts), lib.open(t, to, opts))
 		})
 	}
@@ -36,7 +36,7 @@ func TestTLS(t *testing.T) {
 func TestTLSRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartTLS(t)
-	c, err := dialGoRedis(login{addr: server.Addr, tls: &tls.Config{MinVersion: tls.VersionTLS12}}, nil)
+	c, err := dialGoRedis(login{Addr: server.Addr, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}, nil)
 	must.OK(t, err)
 	defer c.close()
 	_, err = c.Inspect(t.Context(), "x")

@@ -26,7 +26,7 @@ func TestSentinelClients(t *testing.T) {
 			must.OK(t, sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err())
 			u := open(t, fmt.Sprintf("redis-sentinel://locks:%s@%s/%s", secret, strings.Join(sentinels.Addrs, ","), redistest.MasterName), nil)
 			for _, lib := range libraries {
-				s := lib.open(t, login{sentinels: sentinels.Addrs, user: "locks", pass: secret}, nil)
+				s := lib.open(t, login{Sentinels: sentinels.Addrs, User: "locks", Pass: secret}, nil)
 				redistest.Use(t, s, u)
 				wantFindings(t, s.Store, "replicas-without-grace")
 			}
@@ -52,7 +52,7 @@ func TestClusterClients(t *testing.T) {
 			}
 			u := open(t, fmt.Sprintf("redis-cluster://locks:%s@%s", secret, strings.Join(cluster.Addrs(), ",")), opts)
 			for _, lib := range libraries {
-				s := lib.open(t, login{nodes: cluster.Addrs()[:1], user: "locks", pass: secret}, opts)
+				s := lib.open(t, login{Nodes: cluster.Addrs()[:1], User: "locks", Pass: secret}, opts)
 				redistest.Use(t, s, u)
 				wantFindings(t, s.Store, margins...)
 			}

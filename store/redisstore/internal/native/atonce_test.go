@@ -23,7 +23,7 @@ func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, lib := range libraries {
 		t.Run(lib.name, func(t *testing.T) {
-			store := lib.open(t, login{addr: redistest.Start(t).Addr}, nil)
+			store := lib.open(t, login{Addr: redistest.Start(t).Addr}, nil)
 			s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: time.Minute})
 			must.OK(t, err)
 			c := &crowd{t: t, store: store, s: s}

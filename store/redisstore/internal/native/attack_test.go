@@ -83,12 +83,12 @@ func TestForeignKeyFailsNoOther(t *testing.T) {
 		for _, lib := range libraries {
 			t.Run(fmt.Sprint(lib.name, crowd), func(t *testing.T) {
 				t.Parallel()
-				to := login{addr: redistest.Start(t).Addr}
+				to := login{Addr: redistest.Start(t).Addr}
 				namespace := lists + "Foreign" + lazy
 				store := lib.open(t, to, &native.Options{Namespace: namespace})
 				s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 30 * time.Second})
 				must.OK(t, err)
-				server := redis.NewClient(&redis.Options{Addr: to.addr})
+				server := redis.NewClient(&redis.Options{Addr: to.Addr})
 				defer server.Close()
 				must.OK(t, server.Set(t.Context(), namespace+":{"+namespace+":0}:l:bad", "not a list", 0).Err())
 				var all sync.WaitGroup

@@ -91,7 +91,7 @@ func cancelCallers(t *testing.T, lib library) int64 {
 func ordinary(t *testing.T, lib library, addr string) driver.Store {
 	t.Helper()
 	if lib.name != "rueidis" {
-		return lib.open(t, login{addr: addr}, &native.Options{})
+		return lib.open(t, login{Addr: addr}, &native.Options{})
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	must.OK(t, err)

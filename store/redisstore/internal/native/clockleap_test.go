@@ -20,7 +20,7 @@ const leap = 365 * 24 * time.Hour
 func TestClockAheadForAMoment(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartStepped(t)
-	store := libraries[0].open(t, login{addr: server.Addr}, nil).Store
+	store := libraries[0].open(t, login{Addr: server.Addr}, nil).Store
 	ctx := t.Context()
 	const short, long = time.Second, time.Minute
 	open := func(ttl time.Duration) driver.Session {
@@ -79,7 +79,7 @@ func TestGraceOfAClockAhead(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartStepped(t)
 	opts := &native.Options{MaxTTL: 2 * time.Second, Grace: true}
-	store := libraries[0].open(t, login{addr: server.Addr}, opts).Store
+	store := libraries[0].open(t, login{Addr: server.Addr}, opts).Store
 	server.SetClock(leap)
 	if _, err := anOpen(t, store); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestTokensRiseWhenTheClockIsBehind(t *testing.T) {
 func firstToken(t *testing.T, server *redistest.Server, ahead time.Duration, opts *native.Options, node time.Duration) (driver.Token, time.Duration) {
 	t.Helper()
 	server.SetClock(ahead)
-	store := libraries[0].open(t, login{addr: server.Addr}, opts).Store
+	store := libraries[0].open(t, login{Addr: server.Addr}, opts).Store
 	if _, err := anOpen(t, store); err != nil {
 		t.Fatal(err)
 	}

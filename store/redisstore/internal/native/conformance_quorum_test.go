@@ -48,7 +48,7 @@ func TestQuorumConformance(t *testing.T) {
 	q := &quorumRig{}
 	for range 5 {
 		server := redistest.Start(t)
-		q.nodes = append(q.nodes, &quorumNode{server: server, login: login{addr: server.Addr, clock: clock}})
+		q.nodes = append(q.nodes, &quorumNode{server: server, login: login{Addr: server.Addr, Hook: clock, Wrap: clock.wrap}})
 	}
 	for _, grace := range []bool{false, true} {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {

@@ -50,15 +50,15 @@ var places = []struct {
 }{
 	{"one", 1, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {
 		server := f.Start(t)
-		return login{addr: server.Addr}, func(string) (redistest.Losses, error) { return server.Losses(), nil }
+		return login{Addr: server.Addr}, func(string) (redistest.Losses, error) { return server.Losses(), nil }
 	}},
 	{"sentinel", 1, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {
 		set := f.StartSentinels(t, redistest.Never)
-		return login{sentinels: set.Addrs}, func(string) (redistest.Losses, error) { return set.Losses(), nil }
+		return login{Sentinels: set.Addrs}, func(string) (redistest.Losses, error) { return set.Losses(), nil }
 	}},
 	{"cluster", 8, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {
 		cluster := f.StartCluster(t, redistest.Never)
-		return login{nodes: cluster.Addrs()}, func(namespace string) (redistest.Losses, error) {
+		return login{Nodes: cluster.Addrs()}, func(namespace string) (redistest.Losses, error) {
 			return cluster.Losses(namespace + ":{" + namespace + ":0}")
 		}
 	}},
@@ -71,19 +71,20 @@ func conform(t *testing.T, lib library, grace bool, to login, losses func(namesp
 	namespace := eager + strings.ReplaceAll(t.Name(), "/", "-")
 	lose, err := losses(namespace)
 	must.OK(t, err)
-	to.clock = newClock()
+	clock := newClock()
+	to.Hook, to.Wrap = clock, clock.wrap
 	rig := &rig{lib: lib, to: to}
 	t.Cleanup(rig.close)
 	for _, n := range []string{namespace, namespace + "-calm"} {
-		clocks.Store(n, to.clock.now)
+		clocks.Store(n, clock.now)
 	}
-	defer func() { t.Logf("%d transactions and releases of plain commands", to.clock.plain.Load()) }()
+	defer func() { t.Logf("%d transactions and releases of plain commands", clock.plain.Load()) }()
 	opts := native.Options{Namespace: namespace + "-calm", Grace: grace, Buckets: buckets}
-	begin(t, lib.open(t, to, &opts).Store, buckets, to.clock)
+	begin(t, lib.open(t, to, &opts).Store, buckets, clock)
 	calm := rig.harness(opts)
-	calm.Elapse = to.clock.elapse
+	calm.Elapse = clock.elapse
 	rough := rig.harness(native.Options{Namespace: namespace, Grace: grace, Buckets: 1})
-	rough.Elapse = to.clock.elapse
+	rough.Elapse = clock.elapse
 	rig.let(rough, lose)
 	drivertest.RunCases(t, slices.DeleteFunc(drivertest.Cases(), drivertest.Case.Disrupts), on(calm))
 	drivertest.RunCases(t, slices.DeleteFunc(drivertest.Cases(), func(c drivertest.Case) bool { return !c.Disrupts() }), on(rough))

@@ -18,7 +18,7 @@ func TestSilentMasterDelaysNoOther(t *testing.T) {
 	paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Never)
 		opts, ttl := native.Options{Namespace: lists + "Silent" + lazy, Buckets: 3}, 6*time.Second
-		store := lib.open(t, login{nodes: cluster.Addrs()}, &opts)
+		store := lib.open(t, login{Nodes: cluster.Addrs()}, &opts)
 		p := join(t, l, "holder", store, fencelock.Options{TTL: ttl})
 		leases := map[string]*fencelock.Lease{}
 		for i := 0; len(leases) < opts.Buckets; i++ {

@@ -277,7 +277,7 @@ func (r *random) play() {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		a := &actor{r: r, name: fmt.Sprint("process ", i)}
-		a.Store = libraries[i%len(libraries)].open(t, login{addr: proxy.Addr}, &native.Options{Grace: r.grace, MaxTTL: ttl, Accept: []string{"min-replicas"}})
+		a.Store = libraries[i%len(libraries)].open(t, login{Addr: proxy.Addr}, &native.Options{Grace: r.grace, MaxTTL: ttl, Accept: []string{"min-replicas"}})
 		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, Patience: time.Minute})
 		must.OK(t, err)
 		wg.Go(func() {

@@ -68,7 +68,7 @@ func (f *failback) lead(s *redistest.Server) {
 // come returns a process with its own connections to the master.
 func (f *failback) come(name string) *party {
 	f.t.Helper()
-	store := libraries[0].open(f.t, login{addr: f.proxy.Addr}, &f.opts)
+	store := libraries[0].open(f.t, login{Addr: f.proxy.Addr}, &f.opts)
 	return join(f.t, f.line, name, store, fencelock.Options{TTL: f.ttl})
 }
 

@@ -17,7 +17,7 @@ func TestClusterFailoverKeepsTheLease(t *testing.T) {
 	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		cluster := flavor.StartCluster(t, redistest.Soon)
 		loss{
-			lib: lib, to: login{nodes: cluster.Addrs()},
+			lib: lib, to: login{Nodes: cluster.Addrs()},
 			ttl: 12 * time.Second, // a failover takes three, on a good day
 			prepare: func(l *timeline) func() {
 				_, owner := cluster.Find("grace*")
@@ -40,14 +40,14 @@ func slotMoves(t *testing.T, flavor redistest.Flavor, lib library) {
 	l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Soon)
 	opts, ttl := native.Options{Namespace: "moving", Buckets: 1}, 10*time.Second
 	come := func(name string) *party {
-		return join(t, l, name, lib.open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})
+		return join(t, l, name, lib.open(t, login{Nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})
 	}
 	holder, other := come("holder"), come("other")
 	held := holder.lock("x")
 	waiter := other.start("x")
 	other.await(fencelock.LeaseWaiting, 1)
 
-	session, err := anOpen(t, lib.open(t, login{nodes: cluster.Addrs()}, &opts).Store)
+	session, err := anOpen(t, lib.open(t, login{Nodes: cluster.Addrs()}, &opts).Store)
 	must.OK(t, err)
 	keep := func() bool { _, err := session.KeepAlive(t.Context()); return err == nil }
 	redistest.WaitFor(t, "the session is kept alive", keep)
@@ -90,7 +90,7 @@ func TestSlotMovesWithGrace(t *testing.T) {
 	paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		cluster := flavor.StartCluster(t, redistest.Soon)
 		loss{
-			lib: lib, to: login{nodes: cluster.Addrs()},
+			lib: lib, to: login{Nodes: cluster.Addrs()},
 			ttl: 8 * time.Second,
 			prepare: func(*timeline) func() {
 				slot, from := cluster.Find("grace*")

@@ -34,7 +34,7 @@ func TestLossesKeepTheLease(t *testing.T) {
 				t.Parallel()
 				server := flavor.Start(t, c.args...)
 				loss{
-					lib: lib, to: login{addr: server.Addr},
+					lib: lib, to: login{Addr: server.Addr},
 					ttl:     8 * time.Second,
 					prepare: func(*timeline) func() { return c.prepare(server) },
 				}.survives(t)
@@ -51,8 +51,8 @@ func TestScriptFlush(t *testing.T) {
 func scriptFlush(t *testing.T, flavor redistest.Flavor, lib library) {
 	server := flavor.Start(t)
 	opts := fencelock.Options{TTL: 9 * time.Second}
-	a := join(t, nil, "a", lib.open(t, login{addr: server.Addr}, nil), opts)
-	b := join(t, nil, "b", lib.open(t, login{addr: server.Addr}, nil), opts)
+	a := join(t, nil, "a", lib.open(t, login{Addr: server.Addr}, nil), opts)
+	b := join(t, nil, "b", lib.open(t, login{Addr: server.Addr}, nil), opts)
 	held := a.lock("held")
 	ctx, cancel := context.WithCancel(t.Context())
 	var flusher sync.WaitGroup
@@ -95,8 +95,8 @@ func splitBrain(t *testing.T, flavor redistest.Flavor, lib library) {
 	replica := flavor.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
 	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	opts := fencelock.Options{TTL: 6 * time.Second} // a call may take a part of it, and machines stall
-	stale := join(t, nil, "stale", lib.open(t, login{addr: old.Addr}, nil), opts)
-	fresh := join(t, nil, "fresh", lib.open(t, login{addr: replica.Addr}, nil), opts)
+	stale := join(t, nil, "stale", lib.open(t, login{Addr: old.Addr}, nil), opts)
+	fresh := join(t, nil, "fresh", lib.open(t, login{Addr: replica.Addr}, nil), opts)
 	before := stale.lock("x")
 	must.OK(t, replica.Do("REPLICAOF", "NO", "ONE").Err())
 	after := fresh.lock("x")
@@ -135,10 +135,10 @@ func splitBrainWithGrace(t *testing.T, flavor redistest.Flavor, lib library, nee
 	replica := flavor.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
 	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	come := func(name, addr string) *party {
-		s := lib.open(t, login{addr: addr}, &native.Options{Grace: true, MaxTTL: ttl})
+		s := lib.open(t, login{Addr: addr}, &native.Options{Grace: true, MaxTTL: ttl})
 		return join(t, l, name, s, fencelock.Options{TTL: ttl, Require: fencelock.Correctness})
 	}
-	wantFindings(t, lib.open(t, login{addr: old.Addr}, &native.Options{Grace: true, MaxTTL: ttl}).Store, map[string][]string{"0": {"min-replicas"}}[needs]...)
+	wantFindings(t, lib.open(t, login{Addr: old.Addr}, &native.Options{Grace: true, MaxTTL: ttl}).Store, map[string][]string{"0": {"min-replicas"}}[needs]...)
 	stale, fresh := come("stale", old.Addr), come("fresh", replica.Addr)
 	held := stale.lock("x")
 	redistest.WaitFor(t, "the replica knows of it", func() bool { return replica.Do("LLEN", bucketOf("fencelock")+":l:x").Val() == any(int64(2)) })

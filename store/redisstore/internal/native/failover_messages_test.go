@@ -32,7 +32,7 @@ func lostMessages(t *testing.T, flavor redistest.Flavor, lib library) {
 	baton := &baton{}
 	var all sync.WaitGroup
 	for i := range clients {
-		c, err := fencelock.New(lib.open(t, login{addr: server.Addr}, nil), &fencelock.Options{TTL: ttl, Owner: fmt.Sprint("client ", i)})
+		c, err := fencelock.New(lib.open(t, login{Addr: server.Addr}, nil), &fencelock.Options{TTL: ttl, Owner: fmt.Sprint("client ", i)})
 		must.OK(t, err)
 		defer c.Close(context.Background())
 		all.Go(func() {

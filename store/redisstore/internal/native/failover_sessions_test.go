@@ -95,7 +95,7 @@ func TestFailoverOfManySessions(t *testing.T) {
 	opts := &native.Options{Namespace: lists + "Failover" + lazy, Grace: true, MaxTTL: ttl, Accept: []string{"min-replicas"}}
 	var stores []driver.Store
 	for i := range 16 {
-		stores = append(stores, libraries[i%len(libraries)].open(t, login{sentinels: s.Addrs}, opts))
+		stores = append(stores, libraries[i%len(libraries)].open(t, login{Sentinels: s.Addrs}, opts))
 	}
 	endGrace(t, stores[0])
 	c := holdEach(t, sessions, stores, ttl)

@@ -81,7 +81,7 @@ func TestFailoverKeepsTheLease(t *testing.T) {
 	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		set := flavor.StartSentinels(t, redistest.Soon)
 		loss{
-			lib: lib, to: login{sentinels: set.Addrs},
+			lib: lib, to: login{Sentinels: set.Addrs},
 			ttl: 12 * time.Second, // a failover takes three, on a good day
 			prepare: func(l *timeline) func() {
 				set.PauseReplication()
@@ -103,11 +103,11 @@ func TestFailoverWithoutGrace(t *testing.T) {
 		l, set := newTimeline(t), flavor.StartSentinels(t, redistest.Soon)
 		const ttl = 8 * time.Second
 		come := func(name string) *party {
-			return join(t, l, name, lib.open(t, login{sentinels: set.Addrs}, nil), fencelock.Options{TTL: ttl})
+			return join(t, l, name, lib.open(t, login{Sentinels: set.Addrs}, nil), fencelock.Options{TTL: ttl})
 		}
 		holder, other := come("holder"), come("other")
 		unlock(t, holder.lock("x"))
-		wantHonest(t, holder.Guarantees(), lib.open(t, login{sentinels: set.Addrs}, nil))
+		wantHonest(t, holder.Guarantees(), lib.open(t, login{Sentinels: set.Addrs}, nil))
 
 		set.PauseReplication()
 		held := holder.lock("x")

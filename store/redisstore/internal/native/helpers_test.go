@@ -41,7 +41,7 @@ func startWithUser(t testing.TB, flavor redistest.Flavor, rules ...string) (*red
 	t.Helper()
 	args := append([]string{"--user"}, strings.Fields(aclLine(t)+" >"+secret)...)
 	server := flavor.Start(t, append(args, rules...)...)
-	return server, login{addr: server.Addr, user: "locks", pass: secret}
+	return server, login{Addr: server.Addr, User: "locks", Pass: secret}
 }
 
 // wantFindings fails unless a check finds exactly these.

@@ -66,7 +66,7 @@ func TestEndedMarksAreRemoved(t *testing.T) {
 	server := redistest.Start(t)
 	var sessions []driver.Session
 	for i, lib := range libraries {
-		s := anOpenIn(t, lib.open(t, login{addr: server.Addr}, nil), "")
+		s := anOpenIn(t, lib.open(t, login{Addr: server.Addr}, nil), "")
 		sessions = append(sessions, s)
 		var wg sync.WaitGroup
 		for g := range 10 {
@@ -101,7 +101,7 @@ func TestEndedMarksAreRemovedOnACluster(t *testing.T) {
 	must.OK(t, server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err())
 	redistest.WaitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
 	for i, lib := range libraries {
-		store := lib.open(t, login{nodes: []string{server.Addr}}, &native.Options{Buckets: 8})
+		store := lib.open(t, login{Nodes: []string{server.Addr}}, &native.Options{Buckets: 8})
 		sessions := map[string]driver.Session{}
 		for seq := range uint64(200) {
 			name := fmt.Sprint("job ", i, "@", seq)
@@ -127,7 +127,7 @@ func TestShortLivedProcessesRemoveMarks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	run := func(i, marks int) {
-		s := anOpenIn(t, libraries[i%2].open(t, login{addr: server.Addr}, nil), "")
+		s := anOpenIn(t, libraries[i%2].open(t, login{Addr: server.Addr}, nil), "")
 		for seq := range uint64(marks) {
 			makeMark(t, s, seq+1, fmt.Sprint("job ", i, "@", seq))
 		}
@@ -152,7 +152,7 @@ func TestShortLivedProcessesRemoveMarks(t *testing.T) {
 func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store := libraries[0].open(t, login{addr: server.Addr}, &native.Options{Grace: true, MaxTTL: 2 * time.Second})
+	store := libraries[0].open(t, login{Addr: server.Addr}, &native.Options{Grace: true, MaxTTL: 2 * time.Second})
 	id := driver.NewSessionID()
 	open := func() driver.Session {
 		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: id, TTL: 2 * time.Second})

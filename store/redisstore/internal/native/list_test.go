@@ -21,7 +21,7 @@ func TestListScansOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	lib := libraries[0]
-	store, other := lib.open(t, login{addr: server.Addr}, nil), lib.open(t, login{addr: server.Addr}, nil)
+	store, other := lib.open(t, login{Addr: server.Addr}, nil), lib.open(t, login{Addr: server.Addr}, nil)
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: time.Minute})
 	must.OK(t, err)
 	const locks, pageSize, at = 3000, 50, 1000 // at: how many a SCAN shows

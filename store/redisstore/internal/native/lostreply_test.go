@@ -24,7 +24,7 @@ func TestLostReply(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			server := redistest.Start(t)
 			way := newCutter(t, server.Addr)
-			s := lib.open(t, login{addr: way.addr}, nil)
+			s := lib.open(t, login{Addr: way.addr}, nil)
 			id := driver.NewSessionID()
 			session, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: id, TTL: 20 * time.Second})
 			must.OK(t, err)
@@ -39,7 +39,7 @@ func TestLostReply(t *testing.T) {
 			if !errors.Is(err, driver.ErrUnknown) {
 				t.Errorf("got %v, %v, want an unknown outcome", out.State, err)
 			}
-			other := lib.open(t, login{addr: server.Addr}, nil)
+			other := lib.open(t, login{Addr: server.Addr}, nil)
 			st, err := other.Inspect(t.Context(), "x")
 			if err != nil || len(st.Holders) != 1 {
 				t.Errorf("%d holders, %v; the request did not get through, so this showed nothing", len(st.Holders), err)

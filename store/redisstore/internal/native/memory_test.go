@@ -22,9 +22,9 @@ func TestReleaseWhileMemoryIsFull(t *testing.T) {
 	for _, lib := range libraries {
 		t.Run(lib.name, func(t *testing.T) {
 			t.Parallel()
-			to := login{addr: redistest.Start(t).Addr}
+			to := login{Addr: redistest.Start(t).Addr}
 			c := redistest.Locks(t, lib.open(t, to, &native.Options{Namespace: lists + "Memory"}))
-			server := redis.NewClient(&redis.Options{Addr: to.addr})
+			server := redis.NewClient(&redis.Options{Addr: to.Addr})
 			defer server.Close()
 			var held [128]*fencelock.Lease
 			for i := range held {

@@ -126,7 +126,7 @@ func TestLocksInMovingSlots(t *testing.T) {
 	defer cancel()
 	var workers sync.WaitGroup
 	for i := range 4 {
-		p := join(t, nil, fmt.Sprint("process ", i), libraries[i%2].open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: opts.MaxTTL})
+		p := join(t, nil, fmt.Sprint("process ", i), libraries[i%2].open(t, login{Nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: opts.MaxTTL})
 		for g := range 6 {
 			workers.Go(func() {
 				for r := rand.New(rand.NewPCG(uint64(i), uint64(g))); ctx.Err() == nil; {

@@ -18,7 +18,7 @@ func TestSlotMovesSlowly(t *testing.T) {
 		l, cluster := newTimeline(t), flavor.StartCluster(t, redistest.Never)
 		opts, ttl := native.Options{Namespace: lists + "Moving" + lazy, Buckets: 1}, 6*time.Second
 		come := func(name string) *party {
-			return join(t, l, name, lib.open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})
+			return join(t, l, name, lib.open(t, login{Nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})
 		}
 		holder, other := come("holder"), come("other")
 		held := holder.lock("x")

@@ -38,7 +38,7 @@ func releasedInAMove(t *testing.T, flavor redistest.Flavor, lib library, finish 
 	// With grace a move that was finished costs a grace period, and one that was given up does not.
 	opts := native.Options{Namespace: "shared", Buckets: 1, Grace: !finish, MaxTTL: 6 * time.Second}
 	come := func(name string) *party {
-		return join(t, l, name, lib.open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: opts.MaxTTL})
+		return join(t, l, name, lib.open(t, login{Nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: opts.MaxTTL})
 	}
 	holder, next, third := come("holder"), come("next"), come("third")
 	held := []*fencelock.Lease{
@@ -102,7 +102,7 @@ func TestBatchesRunWholeWhileASlotMoves(t *testing.T) {
 func batchInAMove(t *testing.T, flavor redistest.Flavor, lib library, floor driver.Token) {
 	cluster := flavor.StartCluster(t, redistest.Never)
 	opts := native.Options{Namespace: lists + "Whole" + batched, Buckets: 1}
-	store := lib.open(t, login{nodes: cluster.Addrs()}, &opts)
+	store := lib.open(t, login{Nodes: cluster.Addrs()}, &opts)
 	open := func() driver.Session {
 		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})
 		must.OK(t, err)

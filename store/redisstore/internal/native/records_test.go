@@ -50,7 +50,7 @@ func TestBatchesWhateverTheRecord(t *testing.T) {
 		for name, c := range cases {
 			t.Run(lib.name+"/"+name, func(t *testing.T) {
 				server := redistest.Start(t)
-				store := lib.open(t, login{addr: server.Addr}, nil)
+				store := lib.open(t, login{Addr: server.Addr}, nil)
 				client, err := fencelock.New(store, &fencelock.Options{Hooks: c.hooks})
 				must.OK(t, err)
 				t.Cleanup(func() { _ = client.Close(context.Background()) })

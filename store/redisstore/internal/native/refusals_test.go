@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		for _, tt := range refusals {
 			t.Run(tt.code, func(t *testing.T) {
-				c := lib.open(t, login{addr: tt.start(t, flavor).Addr}, nil)
+				c := lib.open(t, login{Addr: tt.start(t, flavor).Addr}, nil)
 				err := c.SetLimit(t.Context(), "x", 0)
 				if err == nil || !strings.Contains(err.Error(), tt.code) {
 					t.Fatalf("got %v, want %s", err, tt.code)
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 func TestNoPassword(t *testing.T) {
 	t.Parallel()
 	server := configured("requirepass", secret)(t, redistest.Redis)
-	_, err := libraries[0].open(t, login{addr: server.Addr}, nil).Inspect(t.Context(), "x")
+	_, err := libraries[0].open(t, login{Addr: server.Addr}, nil).Inspect(t.Context(), "x")
 	if err == nil || !strings.Contains(err.Error(), "check the user and the password") {
 		t.Errorf("got %v, want it to say what is missing", err)
 	}

@@ -24,7 +24,7 @@ func TestTextOfAScriptIsSentForAllSessionsAtOnce(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			store := lib.open(t, login{addr: server.Addr}, &native.Options{Namespace: t.Name()})
+			store := lib.open(t, login{Addr: server.Addr}, &native.Options{Namespace: t.Name()})
 			const many = 300
 			sessions := make([]driver.Session, many)
 			together := func(f func(i int) error) {

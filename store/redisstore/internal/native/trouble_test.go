@@ -66,7 +66,7 @@ func TestPasswordRotationKeepsLeases(t *testing.T) {
 func TestFullMemoryKeepsLeases(t *testing.T) {
 	everywhere(t, func(t *testing.T, flavor redistest.Flavor, lib library) {
 		server := flavor.Start(t)
-		store := lib.open(t, login{addr: server.Addr}, nil).Store
+		store := lib.open(t, login{Addr: server.Addr}, nil).Store
 		open := func() driver.Session {
 			d, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})
 			must.OK(t, err)

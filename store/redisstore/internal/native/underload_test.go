@@ -43,7 +43,7 @@ func TestUnderLoad(t *testing.T) {
 	for _, suffix := range []string{"", lazy} {
 		t.Run("suffix="+suffix, func(t *testing.T) {
 			t.Parallel()
-			to := login{addr: redistest.Start(t).Addr}
+			to := login{Addr: redistest.Start(t).Addr}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			type held struct {
