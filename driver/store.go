@@ -50,6 +50,13 @@ type OpenRequest struct {
 	// ID is guaranteed to be fresh, or that of a session this process opened
 	// before.
 	ID SessionID
+	// Before is a value that this store returned for the session, if it is opened again, or
+	// nil. A store may take over what that value knows. It is a help and no proof: the answer to
+	// an Open in between may have been lost, and calls on Before may still be under way or
+	// come later. A store must resume the session as well without Before, and must ignore a
+	// value of another type, of another store or of another session. It must not keep Before
+	// for longer than Open takes. A store that wraps another must pass on the other's value.
+	Before Session
 	// TTL is how long the session shall live without being kept alive. It is
 	// guaranteed to lie within the bounds of Caps.
 	TTL time.Duration

@@ -34,6 +34,9 @@ type nothing = struct{}
 
 // Open measures the session it opens, too.
 func (s *meteredStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if before, ok := req.Before.(*meteredSession); ok {
+		req.Before = before.Session
+	}
 	sent := time.Now()
 	session := &meteredSession{m: s.m, sent: sent}
 	_, err := measured(ctx, s.m, "open", func() (_ nothing, err error) {

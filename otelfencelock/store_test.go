@@ -28,3 +28,10 @@ func TestConformance(t *testing.T) {
 		}
 	})
 }
+
+// TestPassesBefore: a session that is opened again reaches the store that is measured as its own value.
+func TestPassesBefore(t *testing.T) {
+	m, err := newMeters(noop.NewMeterProvider(), "memory")
+	must.OK(t, err)
+	drivertest.PassesBefore(t, memstore.New(nil), func(inner driver.Store) driver.Store { return &meteredStore{Store: inner, m: m} })
+}

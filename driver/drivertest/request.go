@@ -72,7 +72,14 @@ func (t *scene) openRequest(store driver.Store, req driver.OpenRequest) *session
 
 // resumeOn opens the session again through a store value.
 func (s *session) resumeOn(store driver.Store) *session {
-	again := s.t.openRequest(store, s.req)
+	return s.resumeWith(store, s.d)
+}
+
+// resumeWith opens the session again with a value in Before.
+func (s *session) resumeWith(store driver.Store, before driver.Session) *session {
+	req := s.req
+	req.Before = before
+	again := s.t.openRequest(store, req)
 	again.seq, again.notices = s.seq, s.notices
 	return again
 }

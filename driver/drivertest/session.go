@@ -26,6 +26,8 @@ var sessionCases = []spec{
 	{"S7", "too short", all(minTTL), s7TooShort},
 	{"S7", "too long", all(maxTTL), s7TooLong},
 	{"S8", "clock", nil, s8Clock},
+	{"S9", "whatever Before is", nil, s9AnyBefore},
+	{"S9", "late call", nil, s9LateCall},
 }
 
 func s1Resumes(t *scene) {
@@ -288,4 +290,50 @@ func s8Clock(t *scene) {
 	if d := second.Sub(first); d < t.short/2-t.slack || d > took+t.slack {
 		t.errorf("the store's clock advanced by %v between two calls, want %v to %v", d, t.short/2, took)
 	}
+}
+
+// alien is a session of a store that no store under test knows.
+type alien struct{ driver.Session }
+
+func s9AnyBefore(t *scene) {
+	name := t.name("lock")
+	a, b := t.open(name), t.open(name)
+	w := a.grant(name)
+	elsewhere := a.resumeOn(t.other())
+	for _, before := range []struct {
+		what  string
+		value driver.Session
+	}{
+		{"the value of before", a.d}, {"the same value again", a.d}, {"nothing", nil}, {"a value of another type", alien{}},
+		{"a value of another store", elsewhere.d}, {"a value of another session", b.d},
+	} {
+		again := a.resumeWith(t.store, before.value)
+		if out := w.on(again).attempt(); out.State != driver.Granted || out.Token != w.token {
+			t.fatalf("opened again with %s: the claim is %v with token %v, want it granted with %v", before.what, out.State, out.Token, w.token)
+		}
+		again.keepAlive()
+		b.want(name).busy()
+		a.d = again.d
+	}
+	b.keepAlive()
+	w.on(a).mustFind(driver.WasGranted)
+	b.grant(name)
+}
+
+func s9LateCall(t *scene) {
+	name := t.name("lock")
+	a := t.open(name)
+	late := a.want(name)
+	again := a.resume()
+	ctx, cancel := t.bounded()
+	defer cancel()
+	c := late.claim
+	_, _ = a.d.Attempt(ctx, &c) // the store may answer that it was reset
+	_, _ = a.d.KeepAlive(ctx)
+	if ctx.Err() != nil {
+		t.fatalf("calls on the value of before did not return")
+	}
+	late.on(again).remove(driver.Withdrawal{Tombstone: true})
+	again.keepAlive()
+	t.open(name).grant(name)
 }

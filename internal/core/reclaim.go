@@ -27,7 +27,10 @@ func (s *session) renewNow() {
 // are reclaimed or lost: until then each is trusted exactly as long as before, and if
 // the time runs out in between, the session is lost as any other.
 func (s *session) resume() (clock.Instant, error) {
-	drv, renewal, sent, err := s.callOpen(s.ctx, s.tryTimeout())
+	s.sh.mu.Lock()
+	before := s.drv
+	s.sh.mu.Unlock()
+	drv, renewal, sent, err := s.callOpen(s.ctx, before, s.tryTimeout())
 	if err != nil {
 		return sent, err
 	}

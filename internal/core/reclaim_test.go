@@ -44,6 +44,41 @@ func TestLostRepliesOfAResumeLoseNothing(t *testing.T) {
 	}
 }
 
+// A session that is opened again, to be resumed or to be closed, is opened with its last value. An Open that failed
+// changes nothing.
+func TestSessionIsOpenedAgainWithItsLastValue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := memstore.New(&memstore.Options{Grace: true})
+		var last driver.Session
+		opens := 0
+		st := tap(store)
+		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
+			opens++
+			if req.Before != last {
+				t.Errorf("Open %d: Before is %v, want %v", opens, req.Before, last)
+			}
+			if opens == 2 {
+				return nil, driver.Renewal{}, driver.ErrUnavailable
+			}
+			s, renewal, err := next(ctx, req)
+			last = s
+			return s, renewal, err
+		}
+		c := newClient(t, st, nil)
+		l := lock(t, c, "x")
+		store.Restart()
+		time.Sleep(2 * ttl)
+		if opens != 3 || l.Err() != nil {
+			t.Fatalf("opened %d times, want 3; the lease is %v", opens, l.Err())
+		}
+		store.Restart()
+		must.OK(t, c.Close(t.Context()))
+		if opens != 4 {
+			t.Errorf("opened %d times, want once more to close it", opens)
+		}
+	})
+}
+
 func TestOneDataLossIsOneEvent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memstore.New(&memstore.Options{Grace: true})

@@ -157,7 +157,7 @@ func (s *session) run() {
 
 // start opens the session in the store.
 func (s *session) start() error {
-	drv, renewal, sent, err := s.callOpen(s.ctx, s.c.opts.CallTimeout)
+	drv, renewal, sent, err := s.callOpen(s.ctx, nil, s.c.opts.CallTimeout)
 	if err != nil {
 		return err
 	}
@@ -176,11 +176,12 @@ func (s *session) start() error {
 	return nil
 }
 
-func (s *session) callOpen(ctx context.Context, timeout time.Duration) (driver.Session, driver.Renewal, clock.Instant, error) {
+// callOpen opens the session in the store: again, if before is its last value.
+func (s *session) callOpen(ctx context.Context, before driver.Session, timeout time.Duration) (driver.Session, driver.Renewal, clock.Instant, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := s.c.clock.Sent()
-	drv, renewal, err := s.c.store.Open(ctx, driver.OpenRequest{Shard: s.sh.id, ID: s.id, TTL: s.c.opts.TTL, Wanted: s.wanted})
+	drv, renewal, err := s.c.store.Open(ctx, driver.OpenRequest{Shard: s.sh.id, ID: s.id, Before: before, TTL: s.c.opts.TTL, Wanted: s.wanted})
 	return drv, renewal, sent, err
 }
 
@@ -332,7 +333,7 @@ func (s *session) closeInStore(drv driver.Session, certain bool) error {
 		err := s.callClose(ctx, drv)
 		if errors.Is(err, driver.ErrReset) {
 			var again driver.Session
-			again, _, _, err = s.callOpen(ctx, s.c.opts.CallTimeout)
+			again, _, _, err = s.callOpen(ctx, drv, s.c.opts.CallTimeout)
 			if err == nil {
 				drv = again
 				err = s.callClose(ctx, drv)

@@ -78,6 +78,9 @@ func (s *Tap) Total() int {
 // Open implements driver.Store.
 func (s *Tap) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	s.record(TapCall{Op: faultstore.Open})
+	if before, ok := req.Before.(*tapSession); ok {
+		req.Before = before.Session
+	}
 	open := s.Store.Open
 	if s.OnOpen != nil {
 		open = func(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {

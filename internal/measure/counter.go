@@ -38,6 +38,9 @@ func NewCounter(store driver.Store) *Counter {
 
 // Open implements driver.Store.
 func (c *Counter) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if before, ok := req.Before.(*counted); ok {
+		req.Before = before.Session
+	}
 	s, renewal, err := c.Store.Open(ctx, req)
 	if err != nil {
 		return nil, renewal, err

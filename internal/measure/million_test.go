@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/drivertest"
 	"github.com/fencelock/fencelock/internal/measure"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 var flagLeases = flag.Int("leases", 100_000, "how many leases TestMillionLeases holds")
@@ -44,4 +47,9 @@ func TestLocalHandoffRate(t *testing.T) {
 	if !(h.Ratio > 0) {
 		t.Errorf("ratio %v", h.Ratio)
 	}
+}
+
+// TestPassesBefore: a session that is opened again reaches the store whose calls are counted as its own value.
+func TestPassesBefore(t *testing.T) {
+	drivertest.PassesBefore(t, memstore.New(nil), func(inner driver.Store) driver.Store { return measure.NewCounter(inner) })
 }

@@ -60,6 +60,9 @@ func (m *meter) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, err
 	}
 	defer m.p.machine.wait()
+	if before, ok := req.Before.(*metered); ok {
+		req.Before = before.Session
+	}
 	s, renewal, err := m.Store.Open(ctx, req)
 	if err != nil {
 		return nil, renewal, err

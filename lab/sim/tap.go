@@ -186,6 +186,9 @@ func (a *arrivals) list() []Claim {
 func (t *tap) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	t.line.opens(req.ID, t.client)
 	req.Wanted = t.notices.through(req.Wanted)
+	if before, ok := req.Before.(*tapped); ok {
+		req.Before = before.Session
+	}
 	var s driver.Session
 	answer, err := t.line.instances.open(req.ID, func() (answer driver.Renewal, err error) {
 		s, answer, err = t.Store.Open(ctx, req)

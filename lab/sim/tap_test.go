@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/drivertest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -169,4 +170,13 @@ func TestTapKnowsAReclaimedGrant(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPassesBefore: a session that is opened again reaches the store below the network and the taps as its own value.
+func TestPassesBefore(t *testing.T) {
+	drivertest.PassesBefore(t, memstore.New(nil), func(inner driver.Store) driver.Store {
+		x := newTapTest(t, nil)
+		x.tap.Store = inner
+		return &meter{x.tap, &process{w: &world{rec: newRecorder(&Schedule{}), line: x.tap.line}, machine: newMachine()}}
+	})
 }

@@ -57,15 +57,41 @@ type claims struct {
 	marked map[uint64]bool
 	// opened counts the openings of the session.
 	opened uint64
+	closed bool
+	// old and next are the last values of the session in the two stores. That of one store may be newer than what
+	// the caller has: the other store then failed to open the session again.
+	old, next driver.Session
 }
 
 func newClaims() *claims { return &claims{by: map[uint64]*claim{}, marked: map[uint64]bool{}} }
 
-// open notes that the session was opened, for the first time or again.
-func (all *claims) open() {
+// last returns the last values of the session in the two stores.
+func (all *claims) last() (old, next driver.Session) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	return all.old, all.next
+}
+
+// open notes that the session was opened, for the first time or again.
+func (all *claims) open(old, next opened) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.old, all.next = old.drv, next.drv
 	all.opened++
+	all.closed = false
+}
+
+// keep notes what one of the stores opened, and reports whether the session was open before.
+func (all *claims) keep(old, next opened) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if old.err == nil {
+		all.old = old.drv
+	}
+	if next.err == nil {
+		all.next = next.drv
+	}
+	return all.opened > 0 && !all.closed
 }
 
 // begin returns a copy of the claim of an attempt, which is made if it is not known.
@@ -133,10 +159,11 @@ func (all *claims) dropLocked(seq uint64) {
 	delete(all.marked, seq)
 }
 
-// dropAll removes every claim.
-func (all *claims) dropAll() {
+// close removes every claim: nothing is reclaimed any more, even if Close is called again.
+func (all *claims) close() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.closed = true
 	for seq := range all.by {
 		all.dropLocked(seq)
 	}

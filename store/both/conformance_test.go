@@ -119,3 +119,18 @@ func made(t *testing.T, old, next driver.Store) *both.Store {
 	must.OK(t, err)
 	return s
 }
+
+// TestPassesBefore: a session that is opened again reaches each of the two stores as its own value.
+func TestPassesBefore(t *testing.T) {
+	for _, old := range []bool{true, false} {
+		drivertest.PassesBefore(t, memstore.New(nil), func(inner driver.Store) driver.Store {
+			stores := both.Stores{Old: memstore.New(nil), New: inner}
+			if old {
+				stores = both.Stores{Old: inner, New: memstore.New(nil)}
+			}
+			s, err := both.New(stores, nil)
+			must.OK(t, err)
+			return s
+		})
+	}
+}

@@ -230,6 +230,7 @@ func TestB4ClaimThatLostTheOldLockBeginsAgain(t *testing.T) {
 		mustBe(t, drv, claim(1), driver.Queued)
 		old.Reset()
 		mustBe(t, session(t, old), claim(1), driver.Granted) // a process in phase old is faster
+		req.Before = drv
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}

@@ -140,6 +140,7 @@ func TestB12ClaimThatWaitsGivesTheOldLockBack(t *testing.T) {
 		must.OK(t, err)
 		mustBe(t, drv, claim(1), driver.Queued)
 		next.Reset()
+		req.Before = drv
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
@@ -177,6 +178,7 @@ func TestB12LateAttemptIsTombstoned(t *testing.T) {
 			t.Fatalf("got %v, want an unknown outcome", err)
 		}
 		next.Reset()
+		req.Before = drv
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}

@@ -46,6 +46,7 @@ func TestB4FreshOldGrantIsNoConfirmation(t *testing.T) {
 		must.OK(t, err)
 		mustBe(t, drv, claim(1), driver.Queued)
 		old.Reset()
+		req.Before = drv
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}

@@ -136,6 +136,9 @@ func (s *tap) Caps() driver.Caps {
 }
 
 func (s *tap) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if before, ok := req.Before.(*tapSession); ok {
+		req.Before = before.Session
+	}
 	drv, r, err := s.Store.Open(ctx, req)
 	return &tapSession{drv, s}, s.renewed(r), err
 }

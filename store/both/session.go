@@ -16,7 +16,7 @@ import (
 // session is a session in each of the two stores.
 type session struct {
 	s         *Store
-	key       sessionKey
+	id        driver.SessionID
 	ttl       time.Duration
 	old, next driver.Session
 	claims    *claims
@@ -201,12 +201,7 @@ func (s *session) dropLeftOver(ctx context.Context) error {
 // Close implements driver.Session.
 func (s *session) Close(ctx context.Context) error {
 	oldErr, nextErr := inReverse(ctx, func() error { return ended(s.next.Close(ctx)) }, func() error { return ended(s.old.Close(ctx)) })
-	s.s.mu.Lock()
-	if s.s.sessions[s.key] == s.claims {
-		delete(s.s.sessions, s.key) // nothing is reclaimed any more, even if Close is called again
-	}
-	s.s.mu.Unlock()
-	s.claims.dropAll()
+	s.claims.close()
 	return failures("close", oldErr, nextErr)
 }
 

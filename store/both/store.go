@@ -24,21 +24,12 @@ type Store struct {
 	// floored is set if the new store is asked for tokens above the old store's, and raises if
 	// the old store is then asked for later tokens above the new store's.
 	floored, raises bool
-
-	mu       sync.Mutex
-	sessions map[sessionKey]*claims // of this process
 }
 
 var (
 	_ driver.Store   = (*Store)(nil)
 	_ driver.Checker = (*Store)(nil)
 )
-
-// sessionKey identifies a session of a caller.
-type sessionKey struct {
-	shard string
-	id    driver.SessionID
-}
 
 // Options are the settings of a store; nil stands for the defaults. No setting exists yet.
 type Options struct{}
@@ -69,8 +60,7 @@ func New(stores Stores, _ *Options) (*Store, error) {
 	}
 	fences := o.Fencing != driver.NoFencing && n.Fencing != driver.NoFencing
 	return &Store{
-		old: old, next: next, caps: caps, sessions: map[sessionKey]*claims{},
-		floored: fences && n.Floor, raises: fences && o.Floor,
+		old: old, next: next, caps: caps, floored: fences && n.Floor, raises: fences && o.Floor,
 	}, nil
 }
 
@@ -154,26 +144,28 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, fmt.Errorf("both: TTL %v is not within %v and %v, the bounds of both stores: %w",
 			req.TTL, s.caps.MinTTL, s.caps.MaxTTL, driver.ErrRefused)
 	}
+	all := s.known(req)
 	oldReq, nextReq := req, req
 	oldReq.Shard, nextReq.Shard = oldShard, nextShard
+	oldReq.Before, nextReq.Before = all.last()
 	var o, n opened
 	inParallel(func() { o.open(ctx, s.old, oldReq) }, func() { n.open(ctx, s.next, nextReq) })
-	key := sessionKey{req.Shard, req.ID}
 	if err := failures("open", o.err, n.err); err != nil {
-		s.abandon(key, o.drv, n.drv)
+		all.abandon(o, n)
 		return nil, driver.Renewal{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.sessions[key]
-	if all == nil {
-		all = newClaims()
-		s.sessions[key] = all
-	}
-	all.open()
-	opened := &session{s: s, key: key, ttl: req.TTL, old: o.drv, next: n.drv, claims: all}
+	all.open(o, n)
+	opened := &session{s: s, id: req.ID, ttl: req.TTL, old: o.drv, next: n.drv, claims: all}
 	opened.doubt.Store(true)
 	return opened, renewed(o.renewal, n.renewal), nil
+}
+
+// known returns what is known of the claims of a session: that of the last value, if it is opened again.
+func (s *Store) known(req driver.OpenRequest) *claims {
+	if before, ok := req.Before.(*session); ok && before.s == s && before.id == req.ID {
+		return before.claims
+	}
+	return newClaims()
 }
 
 // opened is the answer of one store to Open.
@@ -191,12 +183,12 @@ func (o *opened) open(ctx context.Context, store driver.Store, req driver.OpenRe
 const abandonPatience = time.Second
 
 // abandon ends what was opened of a session that was not open before.
-func (s *Store) abandon(key sessionKey, sessions ...driver.Session) {
-	s.mu.Lock()
-	_, resumed := s.sessions[key]
-	s.mu.Unlock()
-	for _, drv := range sessions {
-		if drv != nil && !resumed {
+func (all *claims) abandon(old, next opened) {
+	if all.keep(old, next) {
+		return
+	}
+	for _, drv := range []driver.Session{old.drv, next.drv} {
+		if drv != nil {
 			go func() {
 				ctx, cancel := context.WithTimeout(context.Background(), abandonPatience)
 				defer cancel()

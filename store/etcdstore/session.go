@@ -44,6 +44,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if se.Resumed {
 		se.touched = map[uint64]bool{}
 	}
-	s.handles.set(se)
+	if before, ok := req.Before.(*session); ok && before.s == s && before.ID == se.ID {
+		before.retire()
+	}
 	return se, renewal, nil
 }

@@ -34,7 +34,6 @@ type Options struct {
 type Store struct {
 	cluster *lease.Cluster
 	keys    lock.Space
-	handles handles
 
 	mu sync.Mutex
 	// holds has when the leases of holds were asked for by this process: etcd

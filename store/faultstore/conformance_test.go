@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -22,5 +23,14 @@ func TestConformanceWithoutAFault(t *testing.T) {
 			Restart: func() error { mem.Restart(); return nil },
 			Slack:   time.Millisecond,
 		}
+	})
+}
+
+// TestPassesBefore: a session that is opened again reaches the wrapped store as its own value.
+func TestPassesBefore(t *testing.T) {
+	drivertest.PassesBefore(t, memstore.New(nil), func(inner driver.Store) driver.Store {
+		s, err := faultstore.Wrap(inner, faultstore.None(), nil)
+		must.OK(t, err)
+		return s
 	})
 }

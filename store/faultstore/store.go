@@ -158,6 +158,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 			}
 		}
 	}
+	if before, ok := req.Before.(*session); ok {
+		req.Before = before.inner
+	}
 	c := aboutShard(Open, req.Shard)
 	o, err := travel(ctx, s, c, func(ctx context.Context) (opened, error) {
 		inner, renewal, err := s.store.Open(ctx, req)

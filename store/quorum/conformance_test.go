@@ -3,12 +3,15 @@
 package quorum_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -68,4 +71,17 @@ func harness(t *testing.T, opts *memstore.Options) *drivertest.Harness {
 		},
 		Slack: time.Millisecond,
 	}
+}
+
+// TestPassesBefore: a session that is opened again reaches a node that was reset as its own value.
+func TestPassesBefore(t *testing.T) {
+	node := locktest.NewTap(memstore.New(nil))
+	node.OnAlive = func(context.Context, locktest.AliveFunc) (driver.Renewal, error) {
+		return driver.Renewal{}, driver.ErrReset
+	}
+	drivertest.PassesBefore(t, node, func(inner driver.Store) driver.Store {
+		s, err := quorum.New([]quorum.Node{{Name: "a", Store: inner}, {Name: "b", Store: memstore.New(nil)}, {Name: "c", Store: memstore.New(nil)}}, nil)
+		must.OK(t, err)
+		return s
+	})
 }

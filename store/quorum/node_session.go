@@ -23,6 +23,7 @@ type nodeSession struct {
 	name string
 
 	drv        driver.Session // nil if at is not open
+	before     driver.Session // the last one with this id
 	renewal    int            // counts drv's: an answer to an earlier one means nothing for this
 	generation uint16         // counts the ids used on this node
 	kept       stamp          // when the last successful Open or KeepAlive was sent
@@ -123,9 +124,9 @@ func (l *nodeSession) openNow() error {
 	var newID bool
 	if l.at, newID = l.at.Opening(); newID {
 		l.generation++
-		l.mark = 0
+		l.mark, l.before = 0, nil
 	}
-	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), TTL: b.ttl, Wanted: b.nodeWanted}
+	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), Before: l.before, TTL: b.ttl, Wanted: b.nodeWanted}
 	mark := l.mark
 	if l.at != vote.Reset {
 		mark = 0
@@ -144,6 +145,7 @@ func (l *nodeSession) openNow() error {
 	b.refuse(err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	l.before = drv
 	if b.overLocked() {
 		// Close did not find this one: it would stay for a TTL, with whatever is
 		// granted to it in that time.
@@ -169,7 +171,7 @@ func (l *nodeSession) close(drv driver.Session) error {
 	err := drv.Close(ctx)
 	if errors.Is(err, driver.ErrReset) {
 		l.b.mu.Lock()
-		req := driver.OpenRequest{Shard: l.b.key.shard, ID: l.id(), TTL: l.b.ttl}
+		req := driver.OpenRequest{Shard: l.b.key.shard, ID: l.id(), Before: drv, TTL: l.b.ttl}
 		l.b.mu.Unlock()
 		if drv, _, err = l.store().Open(ctx, req); err == nil {
 			err = drv.Close(ctx)

@@ -35,6 +35,7 @@ func TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore(t *testing.T) {
 			resume := func() driver.Session {
 				drv, _, err := store.Open(t.Context(), req)
 				must.OK(t, err)
+				req.Before = drv
 				return drv
 			}
 			claim := func(seq uint64, name string) *driver.Claim {

@@ -83,3 +83,12 @@ func made(t *testing.T, members ...shard.Member) *shard.Store {
 	must.OK(t, err)
 	return s
 }
+
+// TestPassesBefore: a session that is opened again reaches its member as its own value.
+func TestPassesBefore(t *testing.T) {
+	drivertest.PassesBefore(t, memstore.New(nil), func(inner driver.Store) driver.Store {
+		s, err := shard.New([]shard.Member{{Name: "a", Store: inner}}, nil)
+		must.OK(t, err)
+		return s
+	})
+}

@@ -25,11 +25,12 @@ type entry struct {
 	// until is when the marker ends unless it is kept.
 	until atomic.Pointer[time.Time]
 
-	drv  driver.Session // nil if it is not open
-	ttl  time.Duration  // of the session
-	id   driver.SessionID
-	seq  uint64
-	held map[string]driver.Held // by the name of the marker
+	drv    driver.Session // nil if it is not open
+	before driver.Session // the last one of the same id
+	ttl    time.Duration  // of the session
+	id     driver.SessionID
+	seq    uint64
+	held   map[string]driver.Held // by the name of the marker
 }
 
 func newEntry(m *Member) *entry {
@@ -130,7 +131,7 @@ func (e *entry) keepAlive(ctx context.Context) error {
 
 // lost drops the session: its id is not used again.
 func (e *entry) lost() {
-	e.drv, e.ttl, e.id, e.held = nil, 0, driver.SessionID{}, nil
+	e.drv, e.before, e.ttl, e.id, e.held = nil, nil, 0, driver.SessionID{}, nil
 	e.marked.Store(false)
 }
 
@@ -142,10 +143,11 @@ func (e *entry) open(ctx context.Context, ttl time.Duration) error {
 	if e.id == (driver.SessionID{}) {
 		e.id = driver.NewSessionID()
 	}
-	drv, _, err := e.m.Store.Open(ctx, driver.OpenRequest{Shard: e.m.Store.Shard(listMarker), ID: e.id, TTL: ttl})
+	drv, _, err := e.m.Store.Open(ctx, driver.OpenRequest{Shard: e.m.Store.Shard(listMarker), ID: e.id, Before: e.before, TTL: ttl})
 	if err != nil {
 		return err
 	}
+	e.before = drv
 	var held []driver.Held
 	for _, h := range e.held {
 		held = append(held, h)

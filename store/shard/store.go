@@ -69,6 +69,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, err
 	}
 	req.Shard = inner
+	if before, ok := req.Before.(*session); ok {
+		req.Before = before.Session
+	}
 	drv, renewal, err := p.to.Store.Open(ctx, req)
 	if err != nil {
 		undo()

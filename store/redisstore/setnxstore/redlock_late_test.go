@@ -40,13 +40,15 @@ func (s three) openAgain(t *testing.T) (driver.Session, []*wire, func() driver.S
 	store, err := setnxstore.NewRedlock(clients, nil)
 	must.OK(t, err)
 	id := driver.NewSessionID()
+	var ses driver.Session
 	again := func() driver.Session {
 		t.Helper()
-		ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: long})
+		var err error
+		ses, _, err = store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, Before: ses, TTL: long})
 		must.OK(t, err)
 		return ses
 	}
-	ses := again()
+	again()
 	attempt(t, ses, claim(1000, "first"), driver.Granted)
 	must.OK(t, servers.Await("all servers have it", func() bool { return !slices.Contains(s.values(t, "first"), "") }))
 	withdraw(t, ses, 1000, "first", driver.WasGranted)

@@ -21,6 +21,8 @@ type session struct {
 	keys  []string
 	// opened is how often the session was opened, this time included.
 	opened string
+	// fresh is set if the server had no such session, so it has none of its claims.
+	fresh bool
 	// sessions begins the keys of all sessions of the shard.
 	sessions string
 
@@ -237,6 +239,12 @@ func (s *session) Close(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// Fresh reports whether the server had no such session when this value was opened, so it has none of its claims.
+func Fresh(ses driver.Session) bool {
+	s, ok := ses.(*session)
+	return ok && s.fresh
 }
 
 // Drop makes a session of a Store take a claim for withdrawn that may be on the server: the next

@@ -198,39 +198,32 @@ func (s *Store) errorf(format string, args ...any) error {
 	return fmt.Errorf(s.opts.Package+": "+format, args...)
 }
 
-// Open implements driver.Store.
+// Open implements driver.Store. What req.Before knows of the session's claims is known to the next value, too.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	ses, renewal, _, err := Resume(ctx, s, nil, req)
-	return ses, renewal, err
-}
-
-// Resume is Open of a session that this process may have opened before as prev. What prev knows of its claims is
-// known to the session, too. fresh reports that the server had no such session, so it has none of its claims.
-func Resume(ctx context.Context, s *Store, prev driver.Session, req driver.OpenRequest) (_ driver.Session, _ driver.Renewal, fresh bool, err error) {
 	if req.TTL < MinTTL || req.TTL > s.maxTTL() {
-		return nil, driver.Renewal{}, false, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
+		return nil, driver.Renewal{}, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
 	}
 	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard), claims: &claims{}}
 	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
 	if err != nil {
-		return nil, driver.Renewal{}, false, err
+		return nil, driver.Renewal{}, err
 	}
 	ses.ctx, ses.end = context.WithCancelCause(context.Background())
 	r := rediscmd.Reader{Rest: reply}
-	fresh = r.Number() == 1
+	ses.fresh = r.Number() == 1
 	ses.opened = strconv.FormatInt(r.Number(), 10)
-	before, known := prev.(*session)
-	if known && fresh {
-		ses.claims = before.claims.lost()
-	} else if known {
+	if before, known := req.Before.(*session); known && before.store == s && before.id == ses.id {
 		ses.claims = before.claims
+		if ses.fresh {
+			ses.claims = before.claims.lost()
+		}
 	}
-	if fresh {
-		return ses, driver.Renewal{TTL: req.TTL}, true, nil
+	if ses.fresh {
+		return ses, driver.Renewal{TTL: req.TTL}, nil
 	}
 	// The leases of a session that is resumed count from now, too. What it had may not be known.
 	renewal, err := ses.keepAlive(ctx, false)
-	return ses, renewal, false, err
+	return ses, renewal, err
 }
 
 // Inspect implements driver.Store. There is no queue, so it shows no waiters.

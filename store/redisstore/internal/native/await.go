@@ -150,10 +150,6 @@ func (s *session) heard(err error) {
 		s.claims.mu.Unlock()
 		s.cancel()
 	}
-	if errors.Is(err, driver.ErrGone) {
-		// It is not resumed, and a quorum goes on under another id without closing it.
-		s.store.known.CompareAndDelete(s.sid, s)
-	}
 }
 
 func (s *session) why() error {

@@ -4,7 +4,9 @@ package native
 
 import (
 	"time"
+	"weak"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -35,3 +37,9 @@ func NewWith(client rediscmd.Client, opts *Options, on Switches) (*Store, error)
 
 // Source is source, for tests that change scripts.
 func Source(name, text string) (first, rest string) { return source(name, text) }
+
+// Freed returns a function that reports whether the memory of a session is free.
+func Freed(s driver.Session) func() bool {
+	p := weak.Make(s.(*session))
+	return func() bool { return p.Value() == nil }
+}

@@ -154,13 +154,13 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 	server := redistest.Start(t)
 	store := libraries[0].open(t, login{Addr: server.Addr}, &native.Options{Grace: true, MaxTTL: 2 * time.Second})
 	id := driver.NewSessionID()
-	open := func() driver.Session {
-		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: id, TTL: 2 * time.Second})
+	open := func(before driver.Session) driver.Session {
+		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: id, Before: before, TTL: 2 * time.Second})
 		must.OK(t, err)
 		return s
 	}
 	claim := driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
-	s := open()
+	s := open(nil)
 	var token driver.Token
 	redistest.WaitFor(t, "the first grace period is over", func() bool {
 		if _, err := s.KeepAlive(t.Context()); err != nil {
@@ -171,7 +171,7 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 		return err == nil && out.State == driver.Granted
 	})
 	must.OK(t, server.Do("FLUSHALL").Err())
-	s = open()
+	s = open(s)
 	if kept, err := s.Reclaim(t.Context(), []driver.Held{{Claim: claim, Token: token}}, true); err != nil || !kept[0] {
 		t.Fatal(kept, err)
 	}

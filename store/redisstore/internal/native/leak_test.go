@@ -4,15 +4,11 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // gated is a batcher whose calls are answered one by one.
@@ -113,56 +109,4 @@ func TestRunsKeepNoTexts(t *testing.T) {
 		t.Errorf("each restart of a server costs the process %d bytes", each)
 	}
 	runtime.KeepAlive(&r)
-}
-
-// refusing is a client all of whose calls fail.
-type refusing struct {
-	rediscmd.Client
-	err error
-}
-
-func (r *refusing) Eval(context.Context, *rediscmd.Script, []string, []string) ([]any, error) {
-	return nil, r.err
-}
-
-// TestStoreDropsSessionsThatAreNotClosed: a session that has ended in the store, or cannot be closed, is not kept forever.
-func TestStoreDropsSessionsThatAreNotClosed(t *testing.T) {
-	for _, tt := range []struct {
-		err   error
-		after time.Duration
-	}{{driver.ErrGone, 0}, {driver.ErrUnavailable, knownFor}, {driver.ErrReset, knownFor}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &session{store: &Store{client: &refusing{err: tt.err}}, sid: "a", claims: &claims{}}
-			s.ctx, s.cancel = context.WithCancel(context.Background())
-			s.proof.init(s, "run")
-			s.store.known.Store(s.sid, s)
-			if err := s.Close(t.Context()); !errors.Is(err, tt.err) {
-				t.Fatal(err)
-			}
-			if _, known := s.store.known.Load(s.sid); known != (tt.after > 0) {
-				t.Errorf("%v: known: %v", tt.err, known)
-			}
-			time.Sleep(tt.after + time.Second)
-			if _, known := s.store.known.Load(s.sid); known {
-				t.Errorf("%v: it is still known after %v", tt.err, tt.after)
-			}
-		})
-	}
-}
-
-// TestSessionThatHasEndedIsDropped: a quorum opens a session under another id after a server has ended it, and does
-// not close the one before. One that was reset is resumed, with its claims.
-func TestSessionThatHasEndedIsDropped(t *testing.T) {
-	for _, tt := range []struct {
-		answer error
-		known  bool
-	}{{driver.ErrGone, false}, {driver.ErrReset, true}, {driver.ErrUnknown, true}} {
-		s := &session{store: &Store{}, sid: "ann", claims: &claims{}}
-		s.ctx, s.cancel = context.WithCancel(t.Context())
-		s.store.known.Store(s.sid, s)
-		s.heard(fmt.Errorf("redisstore: %w", tt.answer))
-		if _, known := s.store.known.Load(s.sid); known != tt.known {
-			t.Errorf("after %v: known %v, want %v", tt.answer, known, tt.known)
-		}
-	}
 }

@@ -3,15 +3,19 @@
 package native_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -167,6 +171,47 @@ func TestListWrittenByHand(t *testing.T) {
 	}
 }
 
+// TestStoreKeepsNoSession: a session that has ended in the store, was lost or could not be closed is not kept in memory
+// when its process drops it. A quorum goes on under another id, and closes none of them.
+func TestStoreKeepsNoSession(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	open := func(id driver.SessionID) driver.Session {
+		s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, TTL: time.Minute})
+		l.must(err)
+		return s
+	}
+	ended := map[string]func(s driver.Session, id driver.SessionID) (got, want error){
+		"ended": func(s driver.Session, id driver.SessionID) (error, error) {
+			l.must(open(id).Close(l.ctx))
+			_, err := s.KeepAlive(l.ctx)
+			return err, driver.ErrGone
+		},
+		"not closed": func(s driver.Session, _ driver.SessionID) (error, error) {
+			ctx, cancel := context.WithCancel(l.ctx)
+			cancel()
+			return s.Close(ctx), context.Canceled
+		},
+		"lost": func(s driver.Session, _ driver.SessionID) (error, error) {
+			l.must(l.plain.FlushAll(l.ctx).Err())
+			_, err := s.KeepAlive(l.ctx)
+			return err, driver.ErrReset
+		},
+	}
+	for how, end := range ended {
+		gone := func() func() bool {
+			id := driver.NewSessionID()
+			s := open(id)
+			if got, want := end(s, id); !errors.Is(got, want) {
+				t.Fatalf("%s: %v, want %v", how, got, want)
+			}
+			return native.Freed(s)
+		}()
+		redistest.WaitFor(t, how+": the session is freed", func() bool { runtime.GC(); return gone() })
+	}
+	runtime.KeepAlive(l.store)
+}
+
 // TestSessionOpenedAgainLeavesNoSubscription: a process that opens its session again, as it does after
 // a data loss until it succeeds, closes only the last one, and no subscription is left.
 func TestSessionOpenedAgainLeavesNoSubscription(t *testing.T) {
@@ -182,7 +227,7 @@ func TestSessionOpenedAgainLeavesNoSubscription(t *testing.T) {
 	}
 	var last driver.Session
 	for range 3 {
-		s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, TTL: time.Minute, Wanted: func(uint64) {}})
+		s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, Before: last, TTL: time.Minute, Wanted: func(uint64) {}})
 		l.must(err)
 		seq++
 		_, err = s.Attempt(l.ctx, &driver.Claim{Seq: seq, Name: fmt.Sprint("x", seq), Watch: true,

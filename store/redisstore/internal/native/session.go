@@ -378,20 +378,6 @@ const (
 // Close implements driver.Session: it ends the session, then removes what it may
 // have had, so that no later call has to find out.
 func (s *session) Close(ctx context.Context) error {
-	err := s.close(ctx)
-	if err == nil || errors.Is(err, driver.ErrGone) {
-		s.store.known.CompareAndDelete(s.sid, s)
-		return err
-	}
-	// The process may try again, or open the session again to close that. If it gives up, nothing comes after.
-	time.AfterFunc(knownFor, func() { s.store.known.CompareAndDelete(s.sid, s) })
-	return err
-}
-
-// knownFor is how long the claims of a session are known that could not be closed: longer than a process tries.
-const knownFor = 2 * time.Minute
-
-func (s *session) close(ctx context.Context) error {
 	s.cancel()
 	type ended struct{ seq, name, element string }
 	var rest []ended

@@ -31,7 +31,7 @@ func (w *world) open(i int, ttl time.Duration) {
 	ttl += time.Duration(i+1) * ttlExtra
 	what := fmt.Sprintf("open p%d for %v", i, ttl)
 	w.step("%s", what)
-	req := driver.OpenRequest{Shard: w.real.Shard(w.names[0]), ID: p.id, TTL: ttl}
+	req := driver.OpenRequest{Shard: w.real.Shard(w.names[0]), ID: p.id, Before: p.real, TTL: ttl}
 	real, rl, err2 := w.real.Open(w.ctx, req)
 	req.Shard = w.model.Shard(w.names[0])
 	model, ml, err1 := w.model.Open(w.ctx, req)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +67,6 @@ type Store struct {
 	runs      runs
 	contended contended
 	seen      seen
-	known     sync.Map // sessions, by session id: a session that is resumed has the claims of before
 }
 
 var (
@@ -262,12 +260,13 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.tail = rediscmd.BytesOf(ss.generation, 7) + rediscmd.BytesOf(incarnation, 7)
 	settings.incarnation = incarnation
 	s.seen.note(ss.base, settings)
-	before, known := s.known.Load(ss.sid)
+	before, known := req.Before.(*session)
+	known = known && before.store == s && before.sid == ss.sid
 	resumed := known && !ss.fresh
 	ss.claims = &claims{}
 	if resumed {
-		// A copy: a late answer to the earlier session must not count for this one.
-		ss.claims = before.(*session).claims.copy()
+		// A copy: a late answer to the earlier value must not count for this one.
+		ss.claims = before.claims.copy()
 	}
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
@@ -280,8 +279,8 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if s.switches.eager {
 		ss.proof.now(ctx)
 	}
-	if s.known.Store(ss.sid, ss); known {
-		before.(*session).replaced()
+	if known {
+		before.replaced()
 	}
 	s.startGrace(ss.shard, ss.incarnation)
 	return ss, renewal, nil

@@ -36,6 +36,7 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 		t.Helper()
 		s, _, err := store.Open(ctx, req)
 		must.OK(t, err)
+		req.Before = s
 		return s
 	}
 	begun := func() bool {

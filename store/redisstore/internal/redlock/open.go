@@ -13,10 +13,8 @@ import (
 // Open implements driver.Store. A session that is opened again is the same one: its claims have numbers that only this
 // process knows, and attempts and withdrawals of before may still be under way.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	s.mu.Lock()
-	ses := s.sessions[req.ID]
-	s.mu.Unlock()
-	if ses == nil || ses.ttl != req.TTL {
+	ses, known := req.Before.(*session)
+	if !known || ses.store != s || ses.id != req.ID || ses.ttl != req.TTL || ses.closed.Load() {
 		n := len(s.nodes)
 		ses = &session{
 			store: s, id: req.ID, ttl: req.TTL, turn: make(chan struct{}, 1),
@@ -26,19 +24,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err := ses.open(ctx); err != nil {
 		return nil, driver.Renewal{}, err
 	}
-	s.mu.Lock()
-	s.sessions[req.ID] = ses
-	s.mu.Unlock()
 	return ses, driver.Renewal{TTL: req.TTL - drift(req.TTL)}, nil
-}
-
-// drop ends what is known of a session.
-func (s *Store) drop(ses *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[ses.id] == ses {
-		delete(s.sessions, ses.id)
-	}
 }
 
 // open opens the session on all servers, for the first time or again.
@@ -81,25 +67,19 @@ func (s *session) enter(ctx context.Context, op string) (leave func(), err error
 	}
 }
 
-// opened is a session that was opened on a server. fresh is set if the server had none: it has none of the claims.
-type opened struct {
-	driver.Session
-	fresh bool
-}
-
 // openNode opens the session on one server.
-func (s *session) openNode(ctx context.Context, node int) (opened, error) {
+func (s *session) openNode(ctx context.Context, node int) (driver.Session, error) {
 	s.mu.Lock()
 	last := s.last[node]
 	s.mu.Unlock()
-	ses, _, fresh, err := foreign.Resume(ctx, s.store.nodes[node], last, driver.OpenRequest{Shard: "0", ID: s.id, TTL: s.ttl})
-	return opened{ses, fresh}, err
+	ses, _, err := s.store.nodes[node].Open(ctx, driver.OpenRequest{Shard: "0", ID: s.id, Before: last, TTL: s.ttl})
+	return ses, err
 }
 
 // adoptLocked takes over a session that was opened on a server. s.mu must be held.
-func (s *session) adoptLocked(node int, o opened) {
-	s.nodes[node], s.last[node] = o.Session, o.Session
-	if o.fresh {
+func (s *session) adoptLocked(node int, ses driver.Session) {
+	s.nodes[node], s.last[node] = ses, ses
+	if foreign.Fresh(ses) {
 		s.loseAllLocked(node)
 	}
 }
@@ -115,14 +95,14 @@ func (s *session) reopen(ctx context.Context, alive []bool) (errs []error) {
 		}
 		s.mu.Unlock()
 		bound, cancel := context.WithTimeout(ctx, s.patience()/2)
-		o, err := s.openNode(bound, i)
+		ses, err := s.openNode(bound, i)
 		cancel()
 		s.mu.Lock()
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		s.adoptLocked(i, o)
+		s.adoptLocked(i, ses)
 		alive[i] = true
 	}
 	return errs

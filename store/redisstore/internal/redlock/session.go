@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -17,6 +18,9 @@ type session struct {
 	store *Store
 	id    driver.SessionID
 	ttl   time.Duration
+
+	// closed is set by Close: the session is not the same one if it is opened again.
+	closed atomic.Bool
 
 	// turn is taken by what opens sessions of servers.
 	turn chan struct{}
@@ -191,7 +195,7 @@ func (s *session) drop(node int, seq uint64) {
 
 // Close implements driver.Session. A server that is down ends the session after its TTL.
 func (s *session) Close(ctx context.Context) error {
-	s.store.drop(s)
+	s.closed.Store(true)
 	s.mu.Lock()
 	s.gone = true // nothing is granted any more
 	s.mu.Unlock()

@@ -18,17 +18,13 @@ import (
 type Store struct {
 	nodes []*foreign.Store
 	name  string
-
-	mu sync.Mutex
-	// sessions are those of this process, until they are closed.
-	sessions map[driver.SessionID]*session
 }
 
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store over stores of single servers. name begins errors.
 func New(name string, nodes []*foreign.Store) *Store {
-	return &Store{nodes: nodes, name: name, sessions: map[driver.SessionID]*session{}}
+	return &Store{nodes: nodes, name: name}
 }
 
 // majority is how many servers decide.
