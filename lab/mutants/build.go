@@ -34,11 +34,11 @@ type binaries struct {
 }
 
 // packages are those whose tests may kill a mutant.
-var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "internal/clock", "internal/timing", "lab/sim",
+var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "store/faultstore", "internal/clock", "internal/timing", "lab/sim",
 	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore", "store/redisstore/internal/native",
 	"store/redisstore/internal/foreign", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
 	"store/zkstore/internal/zktree", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/lockrow",
-	"cmd/fencelock/internal/server/leases", "store/etcdstore/concurrencystore",
+	"cmd/fencelock/internal/server/leases", "store/etcdstore", "store/etcdstore/concurrencystore",
 	"adapters/internal/held", "adapters/consullock", "fence/httpfence", "fence/sqlfence"}
 
 // env names the variable that opens a mutant.

@@ -71,14 +71,18 @@ func (t target) read(ctx context.Context) (held, queued bool, err error) {
 	return held, resp.Responses[1].GetResponseRange().Count > 0, nil
 }
 
-// retire ends the watches of a value whose session was opened again with another one. A claim
-// that still waits with this value polls.
-func (se *session) retire() {
-	se.mu.Lock()
-	defer se.mu.Unlock()
-	se.stale = true
-	se.notices.Close()
-	if se.pushes != nil {
-		se.pushes.cancel()
+// replace ends the watches of the value with which the session was open before. A claim that still
+// waits with that value polls.
+func (se *session) replace(before driver.Session) {
+	old, ok := before.(*session)
+	if !ok || old.s != se.s || old.ID != se.ID {
+		return
+	}
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	old.stale = true
+	old.notices.Close()
+	if old.pushes != nil {
+		old.pushes.cancel()
 	}
 }

@@ -82,7 +82,13 @@ func TestReopenedSessionEndsItsWatch(t *testing.T) {
 	before := newSession(s, id)
 	watching, cancel := context.WithCancel(t.Context())
 	before.pushes = &pushes{failed: make(chan struct{}), cancel: cancel}
-	before.retire()
+	newSession(s, id).replace(nil)
+	newSession(s, driver.NewSessionID()).replace(before)
+	newSession(inSpace("ns"), id).replace(before)
+	if watching.Err() != nil {
+		t.Fatal("the watch ended with another session")
+	}
+	newSession(s, id).replace(before)
 	if watching.Err() == nil {
 		t.Error("the watch of the earlier value stays")
 	}

@@ -44,8 +44,6 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if se.Resumed {
 		se.touched = map[uint64]bool{}
 	}
-	if before, ok := req.Before.(*session); ok && before.s == s && before.ID == se.ID {
-		before.retire()
-	}
+	se.replace(req.Before)
 	return se, renewal, nil
 }
