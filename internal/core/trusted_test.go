@@ -183,7 +183,7 @@ func TestLockThatHearsOfALossResumesAtOnce(t *testing.T) {
 		store.Restart()
 		began := time.Now()
 		x := lock(t, c, "x")
-		if d := time.Since(began); d > renewal/4 {
+		if d := time.Since(began); d > 100*time.Millisecond { // one pause; a renewal comes by chance, too, but not so soon
 			t.Errorf("locked after %v", d)
 		}
 		unlock(t, x)

@@ -3,70 +3,71 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
-	"github.com/fencelock/fencelock/store/both"
-	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	"github.com/redis/go-redis/v9"
 )
 
-// TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore: the session of the old store is opened again, and its next renewal must
-// not take what was reclaimed for the rest of an earlier life.
-func TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore(t *testing.T) {
+// TestReclaimedLockIsNotLeftOver: a session is opened again, with its last value or without, and its next renewal must not
+// take what was reclaimed for the rest of an earlier life.
+func TestReclaimedLockIsNotLeftOver(t *testing.T) {
 	t.Parallel()
 	for format, open := range withRedlock(t) {
-		t.Run(format, func(t *testing.T) {
-			t.Parallel()
-			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
-			t.Cleanup(func() { _ = client.Close() })
-			old, err := open(client)
-			must.OK(t, err)
-			next := memstore.New(&memstore.Options{Grace: true})
-			store, err := both.New(both.Stores{Old: old, New: next}, nil)
-			must.OK(t, err)
-			req := driver.OpenRequest{Shard: store.Shard("held"), ID: driver.NewSessionID(), TTL: 30 * time.Second}
-			resume := func() driver.Session {
-				drv, _, err := store.Open(t.Context(), req)
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/known=%t", format, known), func(t *testing.T) {
+				t.Parallel()
+				client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+				t.Cleanup(func() { _ = client.Close() })
+				store, err := open(client)
 				must.OK(t, err)
-				req.Before = drv
-				return drv
-			}
-			claim := func(seq uint64, name string) *driver.Claim {
-				return &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
-			}
-			attempt := func(drv driver.Session, c *driver.Claim) driver.Outcome {
-				out, err := drv.Attempt(t.Context(), c)
-				must.OK(t, err)
-				return out
-			}
-			drv, held := resume(), claim(5, "held")
-			out := attempt(drv, held)
-			next.Reset()
-			drv = resume()
-			if kept, err := drv.Reclaim(t.Context(), []driver.Held{{Claim: *held, Token: out.Token}}, true); err != nil || !kept[0] {
-				t.Fatalf("reclaimed %v, %v", kept, err)
-			}
-			attempt(drv, claim(3, "waited for")) // numbers before and after that of the holder
-			attempt(drv, claim(6, "another"))
-			for range 2 {
-				if r, err := drv.KeepAlive(t.Context()); err != nil || len(r.Broken) > 0 {
-					t.Fatalf("broken are %v, %v; want none", r.Broken, err)
-				}
-			}
-			if st, err := old.Inspect(t.Context(), "held"); err != nil || len(st.Holders) != 1 {
-				t.Errorf("the old lock has holders %v, %v; want the one that was reclaimed", st.Holders, err)
-			}
-			if found, err := drv.Withdraw(t.Context(), driver.Withdrawal{Seq: 5, Name: "held"}); err != nil || found != driver.WasGranted {
-				t.Errorf("the withdrawal found it %v, %v", found, err)
-			}
-		})
+				reclaimed(t, store, known)
+			})
+		}
+	}
+}
+
+// reclaimed opens a session again that holds a lock.
+func reclaimed(t *testing.T, store driver.Store, known bool) {
+	t.Helper()
+	name := fmt.Sprint("held-", known) // some of the servers are those of other tests, too
+	req := driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second}
+	drv, _, err := store.Open(t.Context(), req)
+	must.OK(t, err)
+	attempt := func(seq uint64, name string) driver.Held {
+		c := driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+		out, err := drv.Attempt(t.Context(), &c)
+		must.OK(t, err)
+		return driver.Held{Claim: c, Token: out.Token}
+	}
+	held := attempt(5, name)
+	if known {
+		req.Before = drv
+	}
+	drv, _, err = store.Open(t.Context(), req)
+	must.OK(t, err)
+	if kept, err := drv.Reclaim(t.Context(), []driver.Held{held}, true); err != nil || !kept[0] {
+		t.Fatalf("reclaimed %v, %v", kept, err)
+	}
+	attempt(3, name+" before") // numbers before and after that of the holder
+	attempt(6, name+" after")
+	for range 2 {
+		if r, err := drv.KeepAlive(t.Context()); err != nil || len(r.Broken) > 0 {
+			t.Fatalf("broken are %v, %v; want none", r.Broken, err)
+		}
+	}
+	if st, err := store.Inspect(t.Context(), name); err != nil || len(st.Holders) != 1 {
+		t.Errorf("the lock has holders %v, %v; want the one that was reclaimed", st.Holders, err)
+	}
+	if found, err := drv.Withdraw(t.Context(), driver.Withdrawal{Seq: 5, Name: name}); err != nil || found != driver.WasGranted {
+		t.Errorf("the withdrawal found it %v, %v", found, err)
 	}
 }
 

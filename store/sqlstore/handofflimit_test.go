@@ -123,8 +123,11 @@ func TestHandoffLocksLeaveAConnection(t *testing.T) {
 		t.Cleanup(func() { db.Close() })
 		s := c.store(t, db)
 		ss := open(t, s)
-		if sqlstore.TryHandoffLock(ctxb, s) {
-			t.Fatal("a handoff lock has the only connection")
+		for range 20 { // a sweep may have the connection for a moment, and a handoff lock fails for that, too
+			sqlstore.ForgiveHandoffLocks(s)
+			if sqlstore.TryHandoffLock(ctxb, s) {
+				t.Fatal("a handoff lock has the only connection")
+			}
 		}
 		becomes := func(want driver.State) { // a sweep may have the connection for a moment
 			eventually(t, "that the claim is "+want.String(), func() bool {
