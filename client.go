@@ -25,7 +25,7 @@ type Client struct {
 }
 
 // New returns a client for the store. A nil opts is fine. It fails if an option
-// is bad or the store cannot give what Options.Require asks for; the error names
+// is bad or the store cannot give what [Options.Require] asks for; the error names
 // what to change. It does no I/O.
 func New(store driver.Store, opts *Options) (*Client, error) {
 	return newClient(store, opts, clock.New(nil))
@@ -66,7 +66,7 @@ func (c *Client) coreConfig(clk *clock.Clock) core.Config {
 	config := core.Config{
 		Store: c.store, Clock: clk,
 		TTL: c.opts.TTL, Drift: c.opts.Drift, Margin: c.opts.Margin, CallTimeout: c.opts.CallTimeout,
-		Patience: c.opts.Patience, LocalHandoff: c.opts.LocalHandoff,
+		StoreTimeout: c.opts.StoreTimeout, LocalHandoff: c.opts.LocalHandoff,
 		NewLease: func() *core.Lease {
 			l := &Lease{c: c}
 			l.core.Public = l
@@ -75,6 +75,7 @@ func (c *Client) coreConfig(clk *clock.Clock) core.Config {
 		Error: c.failed,
 		Busy:  busy,
 		Grace: inGrace,
+		Lost:  lost,
 	}
 	if hooks := &c.opts.Hooks; hooks.Event != nil || hooks.AcquireWait != nil || c.opts.Logger != nil {
 		config.Observer = (*observer)(c)
@@ -82,40 +83,31 @@ func (c *Client) coreConfig(clk *clock.Clock) core.Config {
 	return config
 }
 
-// Do runs fn while holding the lock of that name: Mutex.Do without options.
+// Do runs fn while holding the lock of that name: [Mutex.Do] without options.
 func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lease) error) error {
 	return c.Mutex(name).Do(ctx, fn)
 }
 
-// Close cancels the contexts of all leases with ErrClosed as their cause, makes
-// every waiting call return ErrClosed, and releases all locks. It tries again
+// Close cancels the contexts of all leases with [ErrClosed] as their cause, makes
+// every waiting call return [ErrClosed], and releases all locks. It tries again
 // if the store does not answer, as long as ctx allows and at most for twice
-// Options.CallTimeout; then it returns an error, and the locks that were not
+// [Options.CallTimeout]; then it returns an error, and the locks that were not
 // released end with the TTL. A store that confirmed the release and is then restored
 // to older data may have the locks again, until the TTL ends. Closing again waits
 // and answers as the first call does. The store and the client of its server stay open.
 func (c *Client) Close(ctx context.Context) error { return c.core.Close(ctx) }
 
-// OpenStore opens the store at a URL, for programs that learn from their configuration
-// which store to use. The scheme chooses the store. A program imports the packages of
-// the stores that it may use, each of which registers its schemes:
+// OpenStore opens the store at a URL, for programs that learn from their configuration which
+// store to use. The scheme chooses the store, and the program imports the stores it may use:
 //
-//	import _ "github.com/fencelock/fencelock/store/redisstore"    // redis, rediss, valkey, redis-sentinel, redis-cluster, ...
-//	import _ "github.com/fencelock/fencelock/store/redisstore/redisquorum" // quorum, quorums
-//	import _ "github.com/fencelock/fencelock/store/etcdstore"     // etcd, etcds
-//	import _ "github.com/fencelock/fencelock/store/zkstore"       // zk, zks
-//	import _ "github.com/fencelock/fencelock/store/zkstore/curatorstore" // curator, curators
-//	import _ "github.com/fencelock/fencelock/store/sqlstore"      // postgres, mysql, mariadb
-//	import _ "github.com/fencelock/fencelock/store/memcachestore" // memcached, memcacheds
-//	import _ "github.com/fencelock/fencelock/store/memstore"      // mem, for tests
+//	import _ "github.com/fencelock/fencelock/store/redisstore" // redis, rediss, redis-sentinel, redis-cluster, ...
+//	import _ "github.com/fencelock/fencelock/store/sqlstore"   // postgres, mysql, mariadb
 //
-// The function Open of each package has the grammar of its URLs, which are those of the
-// command fencelock. The parameters namespace, grace, max_ttl, buckets, accept and
-// migrate mean the same in every store that has them, and are an error in one that has not.
+// The function Open of each package has the grammar of its URLs. The parameters namespace,
+// grace, max_ttl, buckets, accept and migrate mean the same in every store that has them.
 //
-// Close the store after all clients on it are closed. A store that is a driver.Checker
-// can ask its servers whether they are fit to keep locks. OpenStore gives up when ctx
-// ends; later the store has nothing to do with ctx. No error shows a secret of the URL.
+// Close the store after all clients on it are closed. ctx bounds the opening only. No error
+// shows a secret of the URL.
 func OpenStore(ctx context.Context, url string) (driver.OpenedStore, error) {
 	return driver.OpenStore(ctx, url, driver.OpenOptions{})
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fencelock provides distributed locks on the server you already run. Every
-// lock comes with a fencing token, a holder is notified before another client can
-// acquire its lock, and one heartbeat per process keeps any number of locks alive.
+// lock comes with a fencing token, a holder whose process runs is notified before another
+// client can acquire its lock, and one heartbeat per process keeps any number of locks alive.
 //
 //	c, err := fencelock.New(store, nil) // one client per process; nil options are fine
 //	defer c.Close(ctx)
@@ -10,6 +10,17 @@
 //	err = c.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
 //		return save(ctx, order, l.Token()) // ctx is canceled if the lease is lost
 //	})
+//
+// The store comes from a package of its own, made from the client you have:
+//
+//	store, err := redisstore.New(redisClient, nil)  // store/redisstore: Redis, Valkey, Sentinel, Cluster
+//	store, err := sqlstore.New(db, nil)             // store/sqlstore: PostgreSQL, MySQL, MariaDB
+//	store, err := etcdstore.New(etcdClient, nil)    // store/etcdstore
+//	store, err := zkstore.New(addresses, nil)       // store/zkstore
+//	store, err := memcachestore.New(address, nil)   // store/memcachestore, without tokens
+//	store := memstore.New(nil)                      // store/memstore, for tests
+//
+// or from a URL, by [OpenStore]. Package redisquorum locks on several Redis masters.
 //
 // # Choosing
 //
@@ -20,60 +31,60 @@
 // Then decide what the lock is for:
 //
 //   - Efficiency: a duplicate run costs time or money, nothing else. Use any store and
-//     Client.Do.
-//   - Correctness: a duplicate run corrupts data. Set Options.Require to Correctness, so
+//     [Client.Do].
+//   - Correctness: a duplicate run corrupts data. Set [Options.Require] to Correctness, so
 //     that New rejects an unsuitable store and names the setting to change. Check the
 //     token where the data is (see Fencing).
 //
-// Client.Guarantees returns, in fields and in words, what a store provides with your
+// [Client.Guarantees] returns, in fields and in words, what a store provides with your
 // options:
 //
 //   - Guarded effects are exclusive, if the store's fencing is strict.
 //   - Two holders do not overlap in time, provided that clocks drift less than
-//     Options.Drift and are not stepped, no operator breaks the lease, the server keeps
+//     [Options.Drift] and are not stepped, no operator breaks the lease, the server keeps
 //     its data or has a grace period, and a server that was replaced no longer writes.
-//   - A running holder is notified Options.Margin before the store may grant its lock to
+//   - A running holder is notified [Options.Margin] before the store may grant its lock to
 //     another process, under the same conditions. A lease with MaxHold has a margin of at
 //     most a tenth of its length.
 //
 // # Locking
 //
-// Client.Do is the everyday call. Mutex, RWMutex and Semaphore are cheap handles
+// [Client.Do] is the everyday call. Mutex, RWMutex and Semaphore are cheap handles
 // without state: create them where you need them. An acquisition returns a
 // Lease, and only a lease can be unlocked, so one holder cannot release
 // another's lock. Unlock works even with a canceled context. A lease is never
 // reused.
 //
 // Without options a lease lasts until it is unlocked. If its process dies, the store
-// frees the lock after Options.TTL. MaxHold and MinHold change that.
+// frees the lock after [Options.TTL]. MaxHold and MinHold change that.
 //
-// Locks are reentrant by context: locking the same name with Lease.Context, or with the
+// Locks are reentrant by context: locking the same name with [Lease.Context], or with the
 // context that Do passes, re-enters with the same token and without a round trip. The
 // inner lease ends with the outer one; MaxHold and MinHold have no effect on it. A
 // goroutine that locks again with another context waits for itself, which is logged as a
-// warning after Options.TTL.
+// warning after [Options.TTL].
 //
 // # Waiting
 //
-// The context of Lock limits the waiting only. If Guarantees.Fair is set, waiters are
+// The context of Lock limits the waiting only. If [Guarantees.Fair] is set, waiters are
 // served in order; a handoff to another process is one call and one notification.
 // TryLock does not wait: its *BusyError names the holder. In a grace period of the store no call
-// gets a new lock: its error is ErrGrace, with the time that is left. A failed acquisition leaves
+// gets a new lock: its error is [ErrGrace], with the time that is left. A failed acquisition leaves
 // nothing behind. After a lost reply the client asks again or cleans up; it never
-// guesses. If the store does not answer for Options.Patience, the acquisition fails with
-// ErrUnavailable.
+// guesses. If the store does not answer for [Options.StoreTimeout], the acquisition fails with
+// [ErrUnavailable].
 //
 // # Losing
 //
 // A lease can be lost: the store was unreachable for too long, the store lost its data,
-// an operator broke the lease, or the lease reached MaxHold. Lease.Context is then
-// canceled, with a cause that wraps ErrLost and the reason (ErrUnrenewed, ErrEnded,
-// ErrReset, ErrBroken, ErrExpired). This happens at the trusted deadline at the latest,
+// an operator broke the lease, or the lease reached MaxHold. [Lease.Context] is then
+// canceled, with a [*LostError] as its cause, which wraps [ErrLost] and has the reason.
+// This happens at the trusted deadline at the latest,
 // whatever call is in flight: the instant before the last successful renewal was sent,
 // plus the TTL, less the allowance for drift and the margin. Suspended time counts. Pass
 // that context to everything you do under the lock.
 //
-// Unlock and Do return an error that wraps ErrLost if the lease was lost: another process
+// Unlock and Do return an error that wraps [ErrLost] if the lease was lost: another process
 // may have held the lock before the work was done.
 //
 // # Fencing
@@ -90,7 +101,7 @@
 // between your read and your write.
 //
 // Package fence has the rule and ready-made guards, which find the token in the context,
-// as FromContext does. Package fencetest tests your own guard. After Client.Break, raise
+// as FromContext does. Package fencetest tests your own guard. After [Client.ForceUnlock], raise
 // the fence to the token it returns.
 //
 // # Kinds
@@ -119,7 +130,7 @@
 //
 // So renewing costs the same for one lease and for a million, goroutines that
 // wait for one name cost the store one claim, and among them the lock is handed
-// off without a round trip, each time with a fresh token (Options.LocalHandoff
+// off without a round trip, each time with a fresh token ([Options.LocalHandoff]
 // bounds that, so that waiters of other processes are served).
 //
 // # Caveats
@@ -130,11 +141,11 @@
 //     time, not the one about fenced effects.
 //   - Once does not make work happen a certain number of times. A process that
 //     dies in the middle leaves work half done, and another may start it again.
-//   - Inspect and BusyError show the token of the claim; the tokens of leases
+//   - Inspect and [BusyError] show the token of the claim; the tokens of leases
 //     that were handed off inside a process are up to 255 above it. Age and trace
-//     are those of the first of these leases, and Election.Leader and Observe do
+//     are those of the first of these leases, and [Election.Leader] and Observe do
 //     not see a leader that changes inside one process within
-//     Options.LocalHandoff.
+//     [Options.LocalHandoff].
 //   - Acquiring a lock while holding another can deadlock, as in any program. LockAll
 //     avoids that for names that are known together.
 //   - Hooks run inline. They must be quick and must not call the client.

@@ -45,18 +45,16 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	return &Election{c: c, mu: c.Mutex(name, opts...).sole("an election")}
 }
 
-// Run campaigns, and calls lead each time this process becomes the leader. The
-// context of lead ends when the term does: lost, resigned, or with ctx. Run
-// waits for lead to return before it gives the lock back, and campaigns again
-// by itself after a loss, after Resign, and while the store is unavailable. lead must not
-// unlock its term, or another leader is elected while it still leads: it returns
-// ErrResigned. From
-// the second term in a row that ended at once, it pauses before it campaigns
-// again, longer each time. It returns when ctx ends (with ErrGrace too if it campaigned
-// in a grace period), when lead returns during its
-// term (with its error, but see ErrResigned), or when the client is closed or the
-// store refuses for good. Under the context of a lease of the same name, that of a term
-// included, Run campaigns like any other candidate.
+// Run campaigns, and calls lead each time this process becomes the leader. The context of lead
+// ends with the term: when it is lost or resigned, or when ctx ends.
+//
+// Run waits for lead to return before it gives the lock back. It campaigns again after a loss,
+// after [Election.Resign] and while the store is unavailable, with a pause if terms end at once.
+// Run returns when ctx ends, when lead returns during its term (with its error, but see
+// [ErrResigned]), when the client is closed, or when the store refuses for good.
+//
+// lead must not unlock its term: it returns [ErrResigned] instead. Under the context of a lease of
+// the same name, Run campaigns like any other candidate.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *Lease) error) error {
 	e.countRunning(1)
 	defer e.countRunning(-1)
@@ -157,7 +155,7 @@ func (e *Election) endTerm(t *term) {
 // Resign ends the present term of Run on the same Election: it ends the context of lead,
 // and waits, as long as ctx allows, until lead has returned and the lock was given back.
 // Run then campaigns again, behind the other waiters. It does nothing while Run campaigns,
-// and is an error if Run was not called or has returned. Inside lead return ErrResigned
+// and is an error if Run was not called or has returned. Inside lead return [ErrResigned]
 // instead: Resign would wait for itself.
 func (e *Election) Resign(ctx context.Context) error {
 	e.lock.Lock()

@@ -77,7 +77,7 @@ func TestElectionCampaignsAgainAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
 		var diary diary
-		// a is cut off at its third renewal, for a minute: longer than Patience.
+		// a is cut off at its third renewal, for a minute: longer than StoreTimeout.
 		a := locktest.Client(t, locktest.Faulty(t, store, `on(keepalive, nth(3, cut(1m)))`), nil).Election("leader")
 		b := locktest.Client(t, store, nil).Election("leader")
 		ctxA, stopA := context.WithCancel(locktest.Context(t))

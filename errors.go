@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fencelock/fencelock/internal/core"
+	"github.com/fencelock/fencelock/internal/enum"
 )
 
 // The reasons of failures, to be compared with errors.Is. If the caller's context
@@ -27,15 +28,15 @@ var (
 	// the wait, the error wraps that of the context too.
 	ErrGrace = core.ErrGrace
 
-	// ErrLost is wrapped, with the reason, by the cause of a lease's context and by
-	// the error of Unlock when the lease ended before it was unlocked.
+	// ErrLost is wrapped by the cause of a lease's context and by the error of Unlock when
+	// the lease ended before it was unlocked. A *LostError has the reason.
 	ErrLost = core.ErrLost
 
 	// ErrClosed is returned when the client is closed.
 	ErrClosed = core.ErrClosed
 
 	// ErrUnavailable is returned when the store did not answer for as long as
-	// Options.Patience or until the caller's context ended, or, by TryLock and
+	// Options.StoreTimeout or until the caller's context ended, or, by TryLock and
 	// Unlock, did not answer at all.
 	ErrUnavailable = core.ErrUnavailable
 
@@ -46,31 +47,12 @@ var (
 	// that the store did not confirm wraps it, too.
 	ErrReleased = core.ErrReleased
 
-	// ErrExpired is why a lease was lost at the end of its MaxHold.
-	ErrExpired = core.ErrExpired
-
-	// ErrUnrenewed is why a lease was lost when the store did not confirm the
-	// session before the trusted deadline.
-	ErrUnrenewed = core.ErrUnrenewed
-
-	// ErrEnded is why a lease was lost when the store had ended the session: its
-	// clock jumped ahead, an operator removed the session, or the store refused to renew
-	// it.
-	ErrEnded = core.ErrEnded
-
-	// ErrBroken is why a lease was lost when an operator broke it.
-	ErrBroken = core.ErrBroken
-
-	// ErrReset is why a lease was lost when the store lost its data and the lease
-	// could not be reclaimed.
-	ErrReset = core.ErrReset
-
 	// ErrUpgrade is returned when a write lock is asked for under the context
 	// of a read lock of the same name: two readers doing so would wait for each
 	// other forever. Unlock the read lock first.
 	ErrUpgrade = core.ErrUpgrade
 
-	// ErrNotHeld is returned by Break when no holder has that token.
+	// ErrNotHeld is returned by ForceUnlock when no holder has that token.
 	ErrNotHeld = errors.New("fencelock: no holder has this token")
 )
 
@@ -128,7 +110,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// BusyError names the holders of a lock. errors.Is(err, ErrBusy) holds.
+// BusyError names the holders of a lock. errors.Is(err, [ErrBusy]) holds.
 type BusyError struct {
 	// Name is the name of the lock.
 	Name string
@@ -153,11 +135,11 @@ func (e *BusyError) Error() string {
 	return msg
 }
 
-// Is reports whether target is ErrBusy.
+// Is reports whether target is [ErrBusy].
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // GraceError is the grace period of a store that is new or lost its data: it grants no new
-// lock until every earlier lease must have ended. errors.Is(err, ErrGrace) holds.
+// lock until every earlier lease must have ended. errors.Is(err, [ErrGrace]) holds.
 type GraceError struct {
 	// Name is the name of the lock.
 	Name string
@@ -170,8 +152,60 @@ func (e *GraceError) Error() string {
 	return fmt.Sprintf("fencelock: %q: %v", e.Name, core.InGrace(e.RetryAfter))
 }
 
-// Is reports whether target is ErrGrace.
+// Is reports whether target is [ErrGrace].
 func (e *GraceError) Is(target error) bool { return target == ErrGrace }
+
+// LostError is the loss of a lease: it ended before it was unlocked.
+// errors.Is(err, [ErrLost]) holds, and so does errors.Is(err, e.Reason).
+type LostError struct {
+	// Reason is why the lease was lost.
+	Reason LossReason
+	// Err is what it came from, such as the last answer of the store; it may be nil.
+	Err error
+}
+
+// Error implements error.
+func (e *LostError) Error() string {
+	text := ErrLost.Error() + ": " + e.Reason.Error()
+	if e.Err != nil {
+		text += ": " + core.Unprefixed(e.Err)
+	}
+	return text
+}
+
+// Unwrap returns [ErrLost], the reason and what it came from.
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrLost, e.Reason}
+	}
+	return []error{ErrLost, e.Reason, e.Err}
+}
+
+// LossReason is why a lease was lost. It is an error, to be compared with errors.Is.
+type LossReason uint8
+
+const (
+	// LossUnrenewed: the store did not confirm the session before the trusted deadline.
+	LossUnrenewed = LossReason(core.Unrenewed)
+	// LossSessionEnded: the store had ended the session. Its clock jumped ahead, an operator
+	// removed the session, or the store refused to renew it.
+	LossSessionEnded = LossReason(core.SessionEnded)
+	// LossStoreReset: the store lost its data, and the lease could not be reclaimed.
+	LossStoreReset = LossReason(core.StoreReset)
+	// LossForceUnlock: an operator took the lock away, with ForceUnlock.
+	LossForceUnlock = LossReason(core.ForceUnlocked)
+	// LossMaxHold: the lease reached its MaxHold.
+	LossMaxHold = LossReason(core.MaxHoldReached)
+	// LossUnmarked: an occurrence of Once has no mark, because its lease was unlocked or the
+	// client was closed before the mark was left.
+	LossUnmarked = LossReason(core.Unmarked)
+)
+
+// Error returns the reason in words.
+func (r LossReason) Error() string {
+	return enum.String("loss reason", r, "", "session not renewed in time", "session ended by the store", "the store lost its data",
+		"taken away by an operator", "lease reached its end", "no mark was left")
+}
 
 // heldBy names a holder in an error.
 func heldBy(h *Holder) string {
@@ -206,6 +240,8 @@ func busy(b core.Busy) error {
 	e := BusyError(b)
 	return &e
 }
+
+func lost(l core.Loss) error { return &LostError{Reason: LossReason(l.Reason), Err: l.Err} }
 
 func inGrace(g core.Grace) error {
 	e := GraceError(g)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/core"
 	"github.com/fencelock/fencelock/internal/enum"
 )
@@ -37,8 +38,8 @@ type Hooks struct {
 type OnceEnd struct {
 	// Name is the name given to Once, and Occurrence the one given to Do.
 	Name, Occurrence string
-	// Result is what Do returns. Result.Outcome is OnceNotRun if it is not known whether
-	// the occurrence has run, with the reason in Err.
+	// Result is what Do returns. If Err is set and Result.Ran is not, it is not known whether the
+	// occurrence has run.
 	Result OnceResult
 	// Took is how long Do took: the run, if there was one.
 	Took time.Duration
@@ -51,7 +52,7 @@ type AcquireStart struct {
 	// Name is the name of the lock.
 	Name string
 	// Mode is how it is to be held.
-	Mode Mode
+	Mode driver.Mode
 	// Server is the kind of server that keeps the lock, such as "redis".
 	Server string
 	// Try is set if the acquisition does not wait for a holder.
@@ -139,7 +140,7 @@ type Event struct {
 	Kind EventKind
 	// Shard is always set. Session is set except for a wait in the client's own queue.
 	Shard   string
-	Session SessionID
+	Session driver.SessionID
 	// Name and Token are set for leases and claims.
 	Name  string
 	Token Token

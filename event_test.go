@@ -47,7 +47,7 @@ func TestHooksSeeEveryTransition(t *testing.T) {
 		time.Sleep(10 * time.Minute) // many renewals, no event
 		events.Want(t)
 
-		if _, err := other.Break(ctx, "x", l.Token()); err != nil {
+		if _, err := other.ForceUnlock(ctx, "x", l.Token()); err != nil {
 			t.Fatal(err)
 		}
 		locktest.Ended(t, l.Context())

@@ -253,7 +253,7 @@ func ExampleOnce() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Print(replica, ": ", res.Outcome)
+		fmt.Print(replica, ": ", res)
 		if res.Holder != nil {
 			fmt.Print(" on ", res.Holder.Record.Owner)
 		}
@@ -298,7 +298,7 @@ func Example_reentry() {
 }
 
 // Three in the morning: who holds it, and how is it taken away without harm?
-func ExampleClient_Break() {
+func ExampleClient_ForceUnlock() {
 	ctx := context.Background()
 	store := memstore.New(nil)
 	job, err := fencelock.New(store, &fencelock.Options{Owner: "import@host-a:17"})
@@ -325,7 +325,7 @@ func ExampleClient_Break() {
 			st.Name, holder.Record.Owner, holder.Record.Reason, holder.Token, st.Waiting)
 
 		// By token: if the lock has changed hands since, its new holder keeps it.
-		fence, err := operator.Break(ctx, st.Name, holder.Token)
+		fence, err := operator.ForceUnlock(ctx, st.Name, holder.Token)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -334,7 +334,7 @@ func ExampleClient_Break() {
 		fmt.Println("fence above the old token:", fence > stuck.Token())
 	}
 	err = stuck.Unlock(ctx)
-	fmt.Println("the old holder is notified:", errors.Is(err, fencelock.ErrLost), errors.Is(err, fencelock.ErrBroken))
+	fmt.Println("the old holder is notified:", errors.Is(err, fencelock.ErrLost), errors.Is(err, fencelock.LossForceUnlock))
 	// Output:
 	// import/eu: import@host-a:17 (nightly import), token 256, 0 waiting
 	// fence above the old token: true

@@ -58,8 +58,8 @@ var graceCalls = []graceCall{
 	{"RWMutex.Do", true, func(ctx context.Context, c *fencelock.Client, n string) error {
 		return c.RWMutex(n).Do(ctx, locktest.Nothing)
 	}},
-	{"RWMutex.RDo", true, func(ctx context.Context, c *fencelock.Client, n string) error {
-		return c.RWMutex(n).RDo(ctx, locktest.Nothing)
+	{"RWMutex.DoRead", true, func(ctx context.Context, c *fencelock.Client, n string) error {
+		return c.RWMutex(n).DoRead(ctx, locktest.Nothing)
 	}},
 	{"Semaphore.Acquire", true, func(ctx context.Context, c *fencelock.Client, n string) error {
 		return errOf(c.Semaphore(n, 3).Acquire(ctx, 1))
@@ -79,7 +79,7 @@ var graceCalls = []graceCall{
 }
 
 // graceNot are the calls that ask for no new lock.
-var graceNot = []string{"Client.Break", "Client.Close", "Client.Inspect", "Election.Leader", "Election.Resign", "RWMutex.Downgrade", "Semaphore.SetLimit"}
+var graceNot = []string{"Client.ForceUnlock", "Client.Close", "Client.Inspect", "Election.Leader", "Election.Resign", "RWMutex.Downgrade", "Semaphore.SetLimit"}
 
 // unrecognized says why a caller could not tell the error from others, or is empty.
 func (g graceCall) unrecognized(err error) string {

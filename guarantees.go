@@ -18,7 +18,7 @@ type Guarantees struct {
 	// Fencing is the strength of the tokens. Strict: effects guarded by a token
 	// are exclusive, whatever clocks, networks and processes do within the
 	// documented bounds of the store.
-	Fencing Fencing
+	Fencing driver.Fencing
 	// SurvivesCrash is set if an acknowledged grant survives a crash or a
 	// failover of the server: because the server is durable, or because after
 	// a data loss nothing new is granted until every earlier session must
@@ -34,9 +34,9 @@ type Guarantees struct {
 	// Push is set if a waiting process is notified of a handoff by the store. On MySQL and
 	// MariaDB, and behind a pooler, the store polls the database for that.
 	Push bool
-	// Wanted is how soon Lease.Wanted notifies a holder that another process waits. A
+	// Contended is how soon Lease.Contended notifies a holder that another process waits. A
 	// goroutine of the same client closes the channel at once on every store.
-	Wanted Notice
+	Contended driver.Notice
 	// Linger is set if the option Linger works.
 	Linger bool
 	// Hold is set if the store keeps a lock for a fixed time: MinHold, MaxHold and Once
@@ -66,7 +66,7 @@ func (c *Client) Guarantees() Guarantees {
 		Grace:         c.caps.Grace,
 		Fair:          c.caps.Queue,
 		Push:          c.caps.Push,
-		Wanted:        c.caps.Wanted,
+		Contended:     c.caps.Contended,
 		Linger:        c.caps.Linger,
 		Hold:          c.caps.Hold,
 		TTL:           c.opts.TTL,
@@ -111,7 +111,7 @@ func (g Guarantees) String() string {
 	} else {
 		line("Processes acquire a lock in no particular order.")
 	}
-	switch g.Wanted {
+	switch g.Contended {
 	case driver.NoticeAtOnce:
 		line("A holder that asks for it is notified at once when another process waits.")
 	case driver.NoticeAtRenewal:

@@ -15,7 +15,7 @@ import (
 const listPage = 256
 
 // Inspect returns the holders and the waiters of the lock of that name. It is one call to
-// the store, whose answer may be out of date when it arrives. An error wraps ErrUnavailable
+// the store, whose answer may be out of date when it arrives. An error wraps [ErrUnavailable]
 // if the store did not answer.
 func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	if err := checkName(name); err != nil {
@@ -32,7 +32,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 // List yields every lock that is held, kept or waited for and whose name
 // starts with prefix. It reads a page at a time; a lock that comes or goes
 // during the listing may be missing. The sequence ends at the first error, which is
-// ErrUnsupported on a store that cannot list.
+// [ErrUnsupported] on a store that cannot list.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for cursor := ""; ; {
@@ -62,7 +62,7 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, erro
 }
 
 // Ready reports whether the store grants new locks now, for the readiness check of a pod. It
-// returns nil if so, an error that is ErrGrace, with the time that is left, in a grace period, and ErrUnavailable
+// returns nil if so, an error that is [ErrGrace], with the time that is left, in a grace period, and [ErrUnavailable]
 // if the store does not answer.
 //
 // It asks for the shards of the given names, or for one shard without names. Ready reads only: it takes
@@ -83,14 +83,14 @@ func (c *Client) Ready(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Break force-releases the lease with that token and returns a token above it: raise
+// ForceUnlock force-releases the lease with that token and returns a token above it: raise
 // the fence of the protected resource to the returned token, and the old holder can do
 // no more harm there. The old holder is notified at its next renewal, which may be after
-// the next holder was granted the lock. Break returns ErrNotHeld if no holder has that
+// the next holder was granted the lock. ForceUnlock returns [ErrNotHeld] if no holder has that
 // token. After a data loss wait for the end of the grace period (Status.Grace): until
 // then the store may show a holder from before the data loss, and the fence would shut
 // out the true holder.
-func (c *Client) Break(ctx context.Context, name string, token Token) (Token, error) {
+func (c *Client) ForceUnlock(ctx context.Context, name string, token Token) (Token, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
 	}

@@ -92,7 +92,7 @@ func TestInspectReturnsUnavailable(t *testing.T) {
 			c := locktest.Client(t, locktest.Faulty(t, memstore.New(nil), fault), nil)
 			_, err := c.Inspect(locktest.Context(t), "x")
 			locktest.Is(t, err, fencelock.ErrUnavailable)
-			_, err = c.Break(locktest.Context(t), "x", 256)
+			_, err = c.ForceUnlock(locktest.Context(t), "x", 256)
 			locktest.Is(t, err, fencelock.ErrUnavailable)
 			locktest.Is(t, c.Semaphore("x", 1).SetLimit(locktest.Context(t), 1), fencelock.ErrUnavailable)
 			n := 0
@@ -111,24 +111,24 @@ func TestInspectReturnsUnavailable(t *testing.T) {
 	})
 }
 
-func TestBreak(t *testing.T) {
+func TestForceUnlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := locktest.Context(t)
 		store := memstore.New(nil)
 		a, b, operator := locktest.Client(t, store, nil), locktest.Client(t, store, nil), locktest.Client(t, store, nil)
 		l := locktest.Got(t)(a.Mutex("x").Lock(ctx))
-		_, err := operator.Break(ctx, "x", l.Token()+driver.TokenStep)
+		_, err := operator.ForceUnlock(ctx, "x", l.Token()+driver.TokenStep)
 		locktest.Is(t, err, fencelock.ErrNotHeld)
 		waiting := locktest.Go(func() (*fencelock.Lease, error) { return b.Mutex("x").Lock(ctx) })
-		fence, err := operator.Break(ctx, "x", l.Token())
+		fence, err := operator.ForceUnlock(ctx, "x", l.Token())
 		must.OK(t, err)
 		next := waiting.Now(t, "the lock was broken")
 		if fence <= l.Token() || fence >= next.Token() {
 			t.Errorf("fence %v, want it between %v and %v", fence, l.Token(), next.Token())
 		}
 		locktest.Ended(t, l.Context())
-		locktest.Is(t, l.Unlock(ctx), fencelock.ErrLost, fencelock.ErrBroken)
-		_, err = operator.Break(ctx, "x", l.Token()) // a second time: the next holder is not hit
+		locktest.Is(t, l.Unlock(ctx), fencelock.ErrLost, fencelock.LossForceUnlock)
+		_, err = operator.ForceUnlock(ctx, "x", l.Token()) // a second time: the next holder is not hit
 		locktest.Is(t, err, fencelock.ErrNotHeld)
 		if err := next.Err(); err != nil {
 			t.Error(err)
@@ -192,7 +192,7 @@ func TestErrorTexts(t *testing.T) {
 	holder := func(owner, reason string, kept bool) fencelock.Holder {
 		return fencelock.Holder{Record: fencelock.Record{Owner: owner, Reason: reason}, Age: 1234567 * time.Microsecond, Kept: kept}
 	}
-	lost := fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrExpired)
+	lost := &fencelock.LostError{Reason: fencelock.LossMaxHold}
 	for want, err := range map[string]error{
 		`fencelock: "x" is busy`:                                                            &fencelock.BusyError{Name: "x"},
 		`fencelock: "x" is held by redisson:7`:                                              &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{{Record: fencelock.Record{Owner: "redisson:7"}}}},
@@ -200,7 +200,7 @@ func TestErrorTexts(t *testing.T) {
 		`fencelock: "x" is held by a@h:1 for 1.235s (import) and 1 more`:                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "import", false), holder("b", "", false)}},
 		`fencelock: "x" is reserved by a@h:1 for 1.235s`:                                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},
 		`fencelock: "x": the store is new or was reset; no new locks for 2s (grace period)`: &fencelock.GraceError{Name: "x", RetryAfter: 2 * time.Second},
-		`fencelock: unlock "x" (memory): lease lost: fencelock: lease reached its end`:      &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
+		`fencelock: unlock "x" (memory): lease lost: lease reached its end`:                 &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
 		`fencelock: close (memory): client closed; wait`:                                    &fencelock.Error{Op: "close", Server: "memory", Err: fencelock.ErrClosed, Hint: "wait"},
 	} {
 		if err.Error() != want {
@@ -227,12 +227,11 @@ func TestErrorTexts(t *testing.T) {
 		t.Error("a GraceError is ErrGrace and nothing else")
 	}
 	var words []string
-	for _, s := range []fmt.Stringer{fencelock.Efficiency, fencelock.Correctness, fencelock.OnceFailed, fencelock.OnceRan, fencelock.OnceAlreadyRan,
-		fencelock.OnceRunningElsewhere, fencelock.SessionOpened, fencelock.SessionRenewalFailed, fencelock.ClaimWithdrawn} {
+	for _, s := range []fmt.Stringer{fencelock.Efficiency, fencelock.Correctness, fencelock.OnceResult{Ran: true, Done: true}, fencelock.OnceResult{Ran: true},
+		fencelock.OnceResult{Done: true}, fencelock.OnceResult{Holder: &fencelock.Holder{}}, fencelock.OnceResult{}, fencelock.SessionOpened, fencelock.SessionRenewalFailed, fencelock.ClaimWithdrawn} {
 		words = append(words, s.String())
 	}
-	want := []string{"efficiency", "correctness", "failed", "ran", "already ran", "running elsewhere",
-		"session opened", "session renewal failed", "claim withdrawn"}
+	want := []string{"efficiency", "correctness", "ran", "failed", "already ran", "running elsewhere", "not run", "session opened", "session renewal failed", "claim withdrawn"}
 	if !slices.Equal(words, want) {
 		t.Errorf("got %q", words)
 	}

@@ -30,7 +30,7 @@ func lease(l *core.Lease) *Lease {
 func (l *Lease) Name() string { return l.core.Name() }
 
 // Owner returns the owner in the holder record of this acquisition, as Inspect
-// shows it: Options.Owner, or that of OwnedBy.
+// shows it: [Options.Owner], or that of OwnedBy.
 func (l *Lease) Owner() string { return l.core.Owner() }
 
 // Token returns the fencing token of this acquisition. It is greater than the
@@ -50,8 +50,8 @@ func (l *Lease) Deadline() time.Time { return l.core.Deadline() }
 // twice needs the token checked at the resource.
 func (l *Lease) Valid() bool { return l.core.Valid() }
 
-// Err returns nil while the lease is held, ErrReleased after Unlock, ErrClosed after the
-// client was closed, and an error that wraps ErrLost and the reason after it was lost.
+// Err returns nil while the lease is held, [ErrReleased] after Unlock, [ErrClosed] after the
+// client was closed, and an error that wraps [ErrLost] and the reason after it was lost.
 func (l *Lease) Err() error { return l.core.Err() }
 
 // Context returns a context that carries the lease. It ends, with Err as its
@@ -65,7 +65,7 @@ func (l *Lease) Context() context.Context { return l.core.Context() }
 // with the lease, with Err as its cause if it was the lease. Work that should stop
 // when its request is canceled or its lock is lost runs under it. The caller must
 // call the CancelFunc when the work is done; it does not unlock the lease, although the
-// cause of the returned context is ErrReleased then.
+// cause of the returned context is [ErrReleased] then.
 func (l *Lease) WithContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(core.WithLease(ctx, &l.core))
 	held := l.Context()
@@ -73,45 +73,32 @@ func (l *Lease) WithContext(ctx context.Context) (context.Context, context.Cance
 	return bound, func() { stop(); cancel(ErrReleased) }
 }
 
-// Wanted returns a channel that is closed when another caller waits for the lock, so that
-// long work that can be interrupted gives way at a good moment:
+// Contended returns a channel that is closed when another caller waits for the lock, so that
+// long work can give way at a good moment:
 //
 //	select {
-//	case <-lease.Wanted():
+//	case <-lease.Contended():
 //		return nil // and unlock; the rest is done the next time
 //	case <-ctx.Done():
 //	...
 //
 // A goroutine of the same client closes it at once, another process as soon as
-// Guarantees.Wanted promises: at once, at the next renewal or never. TryLock does not
-// wait, so it does not close the channel, except for a lock with Linger. The channel stays
-// closed even if the caller that waited has given up since. A notice that is lost on its
-// way is not repeated on every store, so the channel is a hint: use MaxHold where others
-// must not wait longer.
+// [Guarantees.Contended] promises. It is a hint: a notice may be lost, and a caller that waited
+// may have given up. TryLock does not close it, and neither does the end of the lease.
 //
-// The first call for a lease makes one call to the store in the background; a lease
-// whose Wanted is not called costs nothing. The end of the lease does not close the
-// channel, and of a lease that has ended it is nil.
-func (l *Lease) Wanted() <-chan struct{} { return l.core.Wanted() }
+// The first call makes one call to the store in the background. The channel of a lease that has
+// ended is nil.
+func (l *Lease) Contended() <-chan struct{} { return l.core.Contended() }
 
-// Unlock gives the lease back. ctx bounds the wait for the store's confirmation, and
-// so does Options.CallTimeout; the lease is over and the lock is given back in any
-// case. A context that has ended already does not shorten the wait, nor does one that
-// carries the lease and so ends with it: an unlock that is deferred often has such a
-// context.
+// Unlock gives the lease back. The lease is over in any case, and the lock is given back even if
+// ctx has ended: ctx and [Options.CallTimeout] bound the wait for the store's confirmation.
 //
-// Unlock returns an error that wraps ErrLost if the lease had been lost before, and
-// one that wraps ErrUnavailable if the store did not confirm, or the context's error
-// if that ended first; the latter two also wrap ErrReleased, and the unlock is repeated in
-// the background until the store confirms it or the session ends. Of a lease that
-// Client.Close ended it returns ErrClosed. If the lock is handed to a waiting goroutine of
-// the same client, the lease is not checked with the store: Unlock then returns nil
-// even if an operator broke the lock since the last renewal, and the next holder is
-// notified at the next renewal.
+// The error wraps [ErrLost] if the lease had been lost before. It wraps [ErrReleased], with
+// [ErrUnavailable] or the error of ctx, if the store did not confirm; the unlock is then repeated
+// in the background until the session ends. After [Client.Close] it is [ErrClosed].
 //
-// Unlocking again returns the same answer; while the first call waits for it, the
-// second waits too, as long as its own context allows. On a nil lease, as an
-// acquisition that failed returns it, Unlock does nothing.
+// Unlocking again returns the same answer, and unlocking a nil lease does nothing. An unlock that
+// hands the lock to a goroutine of the same client does not ask the store.
 func (l *Lease) Unlock(ctx context.Context) error {
 	if l == nil {
 		return nil
@@ -160,7 +147,7 @@ func FromContext(ctx context.Context, name string) *Lease {
 }
 
 // Innermost returns the lease that was added to ctx last, of whatever name, or nil. Where
-// Do and Lease.Context are nested, that is the one that was acquired last.
+// Do and [Lease.Context] are nested, that is the one that was acquired last.
 func Innermost(ctx context.Context) *Lease {
 	for l := range core.Leases(ctx) {
 		return lease(l)

@@ -25,7 +25,7 @@ type LeaseSet struct {
 
 // LockAll locks all the names, or none: if one cannot be locked, or one is lost while
 // it waits for another, those already held are given back, and the error is that of
-// Mutex.Lock or wraps ErrLost. The caller must unlock the set. LockAll locks the names in
+// [Mutex.Lock] or wraps [ErrLost]. The caller must unlock the set. LockAll locks the names in
 // the order of their bytes, whatever order they are given in, so that two calls never wait
 // for each other. Names given twice count once. Holding another lease while calling LockAll
 // can still deadlock, as with any nested locking.
@@ -128,7 +128,7 @@ func (s *LeaseSet) Lease(name string) *Lease {
 }
 
 // Valid compares the clock with the deadlines of all leases at this moment; see
-// Lease.Valid.
+// [Lease.Valid].
 func (s *LeaseSet) Valid() bool {
 	return !slices.ContainsFunc(s.leases, func(l *Lease) bool { return !l.Valid() })
 }

@@ -158,16 +158,16 @@ func TestLockAllEndsWithItsFirstLoss(t *testing.T) {
 		c := locktest.Client(t, store, nil)
 		set, err := c.LockAll(ctx, []string{"a", "b", "c"})
 		must.OK(t, err)
-		if _, err := c.Break(ctx, "b", set.Lease("b").Token()); err != nil {
+		if _, err := c.ForceUnlock(ctx, "b", set.Lease("b").Token()); err != nil {
 			t.Fatal(err)
 		}
 		locktest.Ended(t, set.Context())
-		locktest.Is(t, context.Cause(set.Context()), fencelock.ErrLost, fencelock.ErrBroken)
+		locktest.Is(t, context.Cause(set.Context()), fencelock.ErrLost, fencelock.LossForceUnlock)
 		if set.Valid() || !set.Lease("a").Valid() || !set.Lease("c").Valid() {
 			t.Error("the set is valid, or more than b was lost")
 		}
 		locktest.Busy(t)(c.Mutex("a").TryLock(ctx))
-		locktest.Is(t, set.Unlock(ctx), fencelock.ErrLost, fencelock.ErrBroken)
+		locktest.Is(t, set.Unlock(ctx), fencelock.ErrLost, fencelock.LossForceUnlock)
 		for _, name := range []string{"a", "b", "c"} {
 			locktest.Free(t, store, name)
 		}

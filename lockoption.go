@@ -24,7 +24,7 @@ type LockOption struct{ apply func(*config) error }
 type config struct{ terms driver.Terms }
 
 // MaxHold ends the lease d after its grant, whatever happens: the lease is lost and
-// its context ends with ErrExpired. Without it a lease lives until it is unlocked
+// its context ends with [LossMaxHold]. Without it a lease lives until it is unlocked
 // or its process dies. Use it as a safety net against a missing unlock,
 // far above what the work takes, or to hold a lock for a fixed time. A lease that
 // re-enters ends with the outer one: MaxHold and MinHold have no effect on it.
@@ -55,28 +55,17 @@ func MinHold(d time.Duration) LockOption {
 	}}
 }
 
-// Linger keeps the lock in this process for up to d after it is unlocked, in case the
-// process wants it again: Lock and TryLock with the same options then take it without a
-// round trip, with a fresh token. It is for names that stay with a process, such as the
-// partition of a consumer or the tenant of a worker. The lock is given back
+// Linger keeps the lock in this process for up to d after it is unlocked, in case the process
+// wants it again: locking it then takes no round trip. It is for names that stay with a process,
+// such as the partition of a consumer.
 //
-//   - as soon as another process waits for it, or tries it: the other process waits for one
-//     more handoff, and TryLock of a lock that lingers waits for it, too, for a few
-//     round trips and 50ms at most;
-//   - d after the first unlock, by a clock that counts suspends, and after 255 locks without a
-//     round trip;
-//   - by every unlock for a while after another process waited for it: at least eight times,
-//     and more often if it had not been locked again in between;
-//   - if a renewal fails or the store loses its data, and when the client is closed.
+// The lock is given back when another process waits for it or tries it, d after the first unlock,
+// after 255 locks without a round trip, when a renewal fails, and when the client is closed. For a
+// while after another process waited, every unlock gives it back.
 //
-// If the notice that another process waits is lost, that process waits for d at most. If
-// this process is killed after the unlock, the lock stays taken for the TTL, as that of
-// any holder. Unlock does not ask the store then, so it does not report that an operator
-// broke the lock; a guard at the resource does. Inspect shows the lock as held.
-//
-// Without Linger every unlock gives the lock back. Linger is for Mutex and LockAll, without
-// MinHold, MaxHold and ReentrantAs; d is at most Options.TTL, and the store must support it:
-// see Guarantees.Linger. A process keeps at most 1024 idle locks on a shard.
+// Linger is for Mutex and LockAll, without MinHold, MaxHold and ReentrantAs, with d up to
+// [Options.TTL], on a store with [Guarantees.Linger]. An unlock that lingers does not ask the
+// store, so it does not report a ForceUnlock. docs/how-it-works/linger.md has the details.
 func Linger(d time.Duration) LockOption {
 	return LockOption{func(w *config) error {
 		if d <= 0 {
@@ -113,7 +102,7 @@ func Reason(why string) LockOption {
 	return LockOption{func(w *config) error { w.terms.Record.Reason = why; return nil }}
 }
 
-// OwnedBy names the holder for people, instead of Options.Owner. It is for a program that
+// OwnedBy names the holder for people, instead of [Options.Owner]. It is for a program that
 // locks for others, such as a server: who waits for whom is found by owners.
 func OwnedBy(owner string) LockOption {
 	return LockOption{func(w *config) error { w.terms.Record.Owner = owner; return nil }}

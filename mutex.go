@@ -35,25 +35,22 @@ func (m *Mutex) sole(kind string) *Mutex {
 	return m
 }
 
-// Lock waits until it is granted the lock and returns a lease, which the caller must
-// unlock. ctx bounds the waiting only: the lease does not end with ctx. Waiters are served
-// in the order in which they called Lock, within the client and, if Guarantees.Fair is set,
-// between processes.
+// Lock waits for the lock and returns a lease, which the caller must unlock. ctx bounds the
+// waiting only: the lease does not end with ctx.
 //
-// Lock fails with the error of ctx if that ends first, and also with ErrGrace if the store
-// was in a grace period then. It fails with ErrUnavailable if the store
-// does not answer for Options.Patience, and with ErrClosed if the client is closed. If
-// Lock fails, the lease is nil, and what it may have left in the store is removed in the
-// background, or ends with the session.
+// Waiters are served in the order in which they called Lock, within the client and, if
+// [Guarantees.Fair] is set, between processes. The error is that of ctx if ctx ends first (with
+// [ErrGrace], too, in a grace period), [ErrUnavailable] if the store does not answer for
+// [Options.StoreTimeout], or [ErrClosed]. A call that fails leaves nothing behind.
 //
-// Under the context of a lease of the same name Lock re-enters: the same token,
-// no round trip, and the lock is free when both leases are unlocked.
+// Under the context of a lease of the same name Lock re-enters: the same token, no round trip, and
+// the lock is free when both leases are unlocked.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, false) }
 
 // TryLock asks once and does not wait for a holder: if there is one, the error is
-// a *BusyError that names it, and errors.Is(err, ErrBusy) holds. In a grace period of the
-// store the error is a *GraceError, and errors.Is(err, ErrGrace) holds. If the store does not
-// answer, the error wraps ErrUnavailable. A lock that lingers in another process is asked
+// a *BusyError that names it, and errors.Is(err, [ErrBusy]) holds. In a grace period of the
+// store the error is a *GraceError, and errors.Is(err, [ErrGrace]) holds. If the store does not
+// answer, the error wraps [ErrUnavailable]. A lock that lingers in another process is asked
 // for and waited for, see Linger. The caller must unlock the lease.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, true) }
 
@@ -62,8 +59,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.h.acquir
 // lost; fn should then stop. Do unlocks when fn returns or panics.
 //
 // If the lock was not acquired, fn is not called and the error is that of Lock. Otherwise
-// the error joins fn's and the unlock's: errors.Is(err, ErrLost) means that the lease did
-// not last to the end of fn, and errors.Is(err, ErrReleased) that fn has run and only the
+// the error joins fn's and the unlock's: errors.Is(err, [ErrLost]) means that the lease did
+// not last to the end of fn, and errors.Is(err, [ErrReleased]) that fn has run and only the
 // confirmation of the unlock is missing.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
 	return m.h.do(ctx, fn)

@@ -9,42 +9,38 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/fencelock/fencelock/internal/enum"
 )
 
-// OnceOutcome is what became of an occurrence.
-type OnceOutcome uint8
-
-const (
-	// OnceNotRun: this call did not run it and does not know whether another has; the
-	// error is the reason.
-	OnceNotRun OnceOutcome = iota
-	// OnceFailed: it ran here and returned an error; another may run it.
-	OnceFailed
-	// OnceRan: it ran here, to the end.
-	OnceRan
-	// OnceAlreadyRan: it has run before, here or elsewhere.
-	OnceAlreadyRan
-	// OnceRunningElsewhere: another call runs it now, here or in another process.
-	OnceRunningElsewhere
-)
-
-// String returns the outcome as words.
-func (o OnceOutcome) String() string {
-	return enum.String("once outcome", o, "not run", "failed", "ran", "already ran", "running elsewhere")
-}
-
-// OnceResult is the answer of Once.Do.
+// OnceResult is what became of an occurrence. After a call without an error, Done means that the
+// work is complete; otherwise another call runs it now.
 type OnceResult struct {
-	// Outcome is what became of the occurrence.
-	Outcome OnceOutcome
-	// Holder is who ran it or runs it, if it was not this call.
+	// Ran is set if this call ran the function, which may have failed.
+	Ran bool
+	// Done is set if the function ran to its end without an error: in this call if Ran is set,
+	// or before, here or elsewhere.
+	Done bool
+	// Holder is who ran it or runs it, if it was not this call and the store names it.
 	Holder *Holder
 }
 
+// String returns the result as words.
+func (r OnceResult) String() string {
+	switch {
+	case r.Ran && r.Done:
+		return "ran"
+	case r.Ran:
+		return "failed"
+	case r.Done:
+		return "already ran"
+	case r.Holder != nil:
+		return "running elsewhere"
+	}
+	return "not run"
+}
+
 // Once runs work once per named occurrence: a scheduled time, a batch number, a
-// message id. A lock alone is not enough for that: a replica whose clock is late
+// message id. Unlike [sync.Once] it does not wait for a run that is under way, runs again what
+// failed, and works across processes. A lock alone is not enough for that: a replica whose clock is late
 // would find it free again. So the mark that it ran stays behind. It is a cheap handle and
 // safe for concurrent use.
 type Once struct {
@@ -62,23 +58,17 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }
 
-// Do runs fn unless the occurrence has run or is running; it does not wait for a holder. If fn
-// fails, the occurrence may be run again.
+// Do runs fn unless the occurrence has run or is running; it does not wait for a run elsewhere. If
+// fn fails, the occurrence may be run again.
 //
-// In a grace period of the store nobody can know whether the occurrence is running. Do then waits
-// until the grace period is over, as long as ctx lasts: a nightly job that is due in the minute after a
-// failover must not be dropped. If ctx ends first, fn has not run, and the error wraps ErrGrace and the error of ctx.
+// In a grace period of the store Do waits, as long as ctx lasts: a nightly job that is due after a
+// failover must not be dropped. If ctx ends first, fn has not run, and the error wraps [ErrGrace].
 //
-// An error that wraps ErrLost means that the occurrence may run a second time. The lease
-// ended before fn did, and another process may have started it; or, with the outcome
-// OnceRan, fn ended in time but its mark may be missing. The token fences both cases.
+// An error that wraps [ErrLost] means that the occurrence may run a second time: the lease ended
+// before fn did or, with Done set, the mark may be missing. fn must not unlock its lease.
 //
-// fn must not unlock its lease: Do does. If fn has, the mark is missing, and the error wraps
-// ErrLost.
-//
-// The occurrence is kept as the lock name@occurrence, with an @ in the name
-// written as %40. Calling it for the same occurrence inside fn does not
-// re-enter: that occurrence is running.
+// The occurrence is the lock name@occurrence, with an @ in the name as %40. Do for the same
+// occurrence inside fn does not re-enter.
 func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
 	hook := o.c.opts.Hooks.OnceEnd
 	if hook == nil {
@@ -86,7 +76,7 @@ func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Co
 	}
 	began := time.Now()
 	// What a panic leaves: it ran here, and may be run again.
-	end := OnceEnd{Name: o.name, Occurrence: occurrence, Result: OnceResult{Outcome: OnceFailed}}
+	end := OnceEnd{Name: o.name, Occurrence: occurrence, Result: OnceResult{Ran: true}}
 	defer func() {
 		end.Took = time.Since(began)
 		hook(ctx, end)
@@ -122,12 +112,10 @@ func taken(err error) (OnceResult, error) {
 	if !errors.As(err, &busy) {
 		return OnceResult{}, err
 	}
-	res := OnceResult{Outcome: OnceRunningElsewhere}
+	var res OnceResult
 	if len(busy.Holders) > 0 {
 		res.Holder = &busy.Holders[0]
-		if res.Holder.Kept {
-			res.Outcome = OnceAlreadyRan
-		}
+		res.Done = res.Holder.Kept
 	}
 	return res, nil
 }
@@ -141,10 +129,10 @@ func (o *Once) perform(ctx context.Context, l *Lease, fn func(context.Context, *
 		err = joined(err, l.unlocked(l.core.Unlock(ctx, keep)))
 	}()
 	if err := fn(bound, l); err != nil {
-		return OnceResult{Outcome: OnceFailed}, err
+		return OnceResult{Ran: true}, err
 	}
 	keep = o.keep
-	return OnceResult{Outcome: OnceRan}, nil
+	return OnceResult{Ran: true, Done: true}, nil
 }
 
 // escape makes sure that the separator after a name is the first there is: two

@@ -40,26 +40,26 @@ func TestOnceRunsAnOccurrenceOnce(t *testing.T) {
 		})
 		<-running
 		for _, o := range []*fencelock.Once{a, b} {
-			res := locktest.Tick(t, o, "02:00", fencelock.OnceRunningElsewhere, locktest.Nothing)
+			res := locktest.Tick(t, o, "02:00", "running elsewhere", locktest.Nothing)
 			if res.Holder == nil || res.Holder.Record.Owner != "a" || res.Holder.Record.Reason != "nightly" || res.Holder.Kept {
 				t.Errorf("running at %+v", res.Holder)
 			}
 		}
-		locktest.Tick(t, b, "02:15", fencelock.OnceRan, locktest.Nothing) // another occurrence
+		locktest.Tick(t, b, "02:15", "ran", locktest.Nothing) // another occurrence
 		close(finish)
-		if res, err := call.Wait(); err != nil || res.Outcome != fencelock.OnceRan || res.Holder != nil {
+		if res, err := call.Wait(); err != nil || res.String() != "ran" || res.Holder != nil {
 			t.Errorf("got %+v, %v", res, err)
 		}
 		// The late replica, and the one that ran it.
 		time.Sleep(keep - time.Second)
 		for _, o := range []*fencelock.Once{b, a} {
-			res := locktest.Tick(t, o, "02:00", fencelock.OnceAlreadyRan, locktest.Nothing)
+			res := locktest.Tick(t, o, "02:00", "already ran", locktest.Nothing)
 			if res.Holder == nil || res.Holder.Record.Owner != "a" || !res.Holder.Kept {
 				t.Errorf("ran at %+v", res.Holder)
 			}
 		}
 		time.Sleep(time.Second) // the mark is kept for keep and not longer
-		locktest.Tick(t, b, "02:00", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, b, "02:00", "ran", locktest.Nothing)
 	})
 }
 
@@ -96,8 +96,8 @@ func TestOnceMayRunAgainAfterAFailure(t *testing.T) {
 		a, b := locktest.Client(t, store, nil).Once("job", time.Hour), locktest.Client(t, store, nil).Once("job", time.Hour)
 		own := errors.New("disk full")
 		res, err := a.Do(locktest.Context(t), "1", func(context.Context, *fencelock.Lease) error { return own })
-		if res.Outcome != fencelock.OnceFailed || !errors.Is(err, own) {
-			t.Errorf("got %q, %v", res.Outcome, err)
+		if res.String() != "failed" || !errors.Is(err, own) {
+			t.Errorf("got %q, %v", res, err)
 		}
 		if what := locktest.Panics(func() {
 			_, _ = a.Do(locktest.Context(t), "1", func(context.Context, *fencelock.Lease) error { panic("fn") })
@@ -105,8 +105,8 @@ func TestOnceMayRunAgainAfterAFailure(t *testing.T) {
 			t.Errorf("panicked with %v, want fn's panic", what)
 		}
 		locktest.Free(t, store, "job@1")
-		locktest.Tick(t, b, "1", fencelock.OnceRan, locktest.Nothing)
-		locktest.Tick(t, a, "1", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, b, "1", "ran", locktest.Nothing)
+		locktest.Tick(t, a, "1", "already ran", locktest.Nothing)
 	})
 }
 
@@ -120,24 +120,24 @@ func TestOnceAfterACrash(t *testing.T) {
 				locktest.Is(t, context.Cause(ctx), fencelock.ErrLost)
 				return context.Cause(ctx)
 			})
-			if res.Outcome != fencelock.OnceFailed || !errors.Is(err, fencelock.ErrLost) {
-				t.Errorf("got %q, %v", res.Outcome, err)
+			if res.String() != "failed" || !errors.Is(err, fencelock.ErrLost) {
+				t.Errorf("got %q, %v", res, err)
 			}
 			time.Sleep(fencelock.DefaultTTL)
 		}
 		store := memstore.New(nil)
 		o := locktest.Client(t, store, nil).Once("job", keep)
 		crash(store)
-		locktest.Tick(t, o, "1", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, o, "1", "ran", locktest.Nothing)
 
 		// With MinHold it does not run again until that has passed.
 		store = memstore.New(nil)
 		o = locktest.Client(t, store, nil).Once("job", keep, fencelock.MinHold(keep))
 		began := time.Now()
 		crash(store, fencelock.MinHold(keep))
-		locktest.Tick(t, o, "1", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, o, "1", "already ran", locktest.Nothing)
 		time.Sleep(keep - time.Since(began))
-		locktest.Tick(t, o, "1", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, o, "1", "ran", locktest.Nothing)
 	})
 }
 
@@ -152,8 +152,8 @@ func TestOnceThatOutlivedItsLease(t *testing.T) {
 			return nil
 		})
 		locktest.Is(t, err, fencelock.ErrLost)
-		if res.Outcome != fencelock.OnceRan {
-			t.Errorf("outcome %q", res.Outcome)
+		if res.String() != "ran" {
+			t.Errorf("outcome %q", res)
 		}
 	})
 }
@@ -165,11 +165,11 @@ func TestOnceMarkIsRepeated(t *testing.T) {
 		o := locktest.Client(t, locktest.Faulty(t, store, `on(withdraw, nth(1, lose(request)))`), nil).Once("job", time.Hour)
 		res, err := o.Do(locktest.Context(t), "1", locktest.Nothing)
 		locktest.Is(t, err, fencelock.ErrUnavailable)
-		if res.Outcome != fencelock.OnceRan {
-			t.Errorf("outcome %q", res.Outcome)
+		if res.String() != "ran" {
+			t.Errorf("outcome %q", res)
 		}
 		time.Sleep(time.Minute)
-		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", "already ran", locktest.Nothing)
 	})
 }
 
@@ -194,9 +194,9 @@ func TestNamesOfOccurrencesDoNotCollide(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), nil)
 		// Joined by an @ they would be the same.
 		for _, o := range [][2]string{{"mail", "eu@42"}, {"mail@eu", "42"}, {"mail%40eu", "42"}, {"mail%", "40eu@42"}, {"mail%2540eu", "42"}} {
-			locktest.Tick(t, c.Once(o[0], time.Hour), o[1], fencelock.OnceRan, locktest.Nothing)
+			locktest.Tick(t, c.Once(o[0], time.Hour), o[1], "ran", locktest.Nothing)
 		}
-		locktest.Tick(t, c.Once("mail@eu", time.Hour), "42", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, c.Once("mail@eu", time.Hour), "42", "already ran", locktest.Nothing)
 	})
 }
 
@@ -204,17 +204,17 @@ func TestNestedOnceDoesNotRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), locktest.Owner("me"))
 		o := c.Once("mail", time.Hour)
-		locktest.Tick(t, o, "42", fencelock.OnceRan, func(ctx context.Context, l *fencelock.Lease) error {
+		locktest.Tick(t, o, "42", "ran", func(ctx context.Context, l *fencelock.Lease) error {
 			res, err := o.Do(ctx, "42", func(context.Context, *fencelock.Lease) error {
 				t.Error("it runs inside itself")
 				return nil
 			})
-			if err != nil || res.Outcome != fencelock.OnceRunningElsewhere || res.Holder == nil || res.Holder.Record.Owner != "me" {
+			if err != nil || res.String() != "running elsewhere" || res.Holder == nil || res.Holder.Record.Owner != "me" {
 				t.Errorf("inside itself: %+v, %v", res, err)
 			}
 			return l.Err()
 		})
-		locktest.Tick(t, o, "42", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, o, "42", "already ran", locktest.Nothing)
 	})
 }
 
@@ -224,7 +224,7 @@ func TestLeaseOfAnOccurrenceCarriesTheLeasesOfItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), nil)
 		err := c.Do(locktest.Context(t), "outer", func(ctx context.Context, outer *fencelock.Lease) error {
-			locktest.Tick(t, c.Once("job", time.Hour), "before", fencelock.OnceRan, locktest.Nothing)
+			locktest.Tick(t, c.Once("job", time.Hour), "before", "ran", locktest.Nothing)
 			res, err := c.Once("job", time.Hour).Do(ctx, "1", func(_ context.Context, l *fencelock.Lease) error {
 				if fencelock.FromContext(l.Context(), "outer") != outer {
 					t.Error("Lease.Context does not carry the lease of the context that the lease was acquired with")
@@ -235,8 +235,8 @@ func TestLeaseOfAnOccurrenceCarriesTheLeasesOfItsCaller(t *testing.T) {
 				}
 				return again.Unlock(ctx)
 			})
-			if res.Outcome != fencelock.OnceRan {
-				t.Errorf("outcome %q", res.Outcome)
+			if res.String() != "ran" {
+				t.Errorf("outcome %q", res)
 			}
 			return err
 		})
@@ -254,15 +254,15 @@ func TestOnceReportsThatItsLeaseWasUnlocked(t *testing.T) {
 		o := locktest.Client(t, store, nil).Once("job", time.Hour)
 		res, err := o.Do(locktest.Context(t), "1", func(ctx context.Context, l *fencelock.Lease) error { return l.Unlock(ctx) })
 		locktest.Is(t, err, fencelock.ErrLost, fencelock.ErrReleased)
-		if want := `fencelock: unlock "job@1" (memory): lease lost: lease released; the function unlocked its lease, so the occurrence has no mark ` +
-			`and may run again: leave the unlock to Once`; res.Outcome != fencelock.OnceRan || fmt.Sprint(err) != want {
-			t.Errorf("got %q, %v\nwant %s", res.Outcome, err, want)
+		if want := `fencelock: unlock "job@1" (memory): lease lost: no mark was left: lease released; the function unlocked its lease, so the occurrence has no mark ` +
+			`and may run again: leave the unlock to Once`; res.String() != "ran" || fmt.Sprint(err) != want {
+			t.Errorf("got %q, %v\nwant %s", res, err, want)
 		}
-		locktest.Tick(t, o, "1", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, o, "1", "ran", locktest.Nothing)
 		own := errors.New("disk full")
 		res, err = o.Do(locktest.Context(t), "2", func(ctx context.Context, l *fencelock.Lease) error { return errors.Join(own, l.Unlock(ctx)) })
-		if res.Outcome != fencelock.OnceFailed || !errors.Is(err, own) || errors.Is(err, fencelock.ErrLost) {
-			t.Errorf("a function that failed leaves no mark anyway: %q, %v", res.Outcome, err)
+		if res.String() != "failed" || !errors.Is(err, own) || errors.Is(err, fencelock.ErrLost) {
+			t.Errorf("a function that failed leaves no mark anyway: %q, %v", res, err)
 		}
 	})
 }
@@ -277,10 +277,10 @@ func TestOnceReportsACloseWhileItRuns(t *testing.T) {
 			return c.Close(locktest.Context(t))
 		})
 		locktest.Is(t, err, fencelock.ErrLost, fencelock.ErrClosed)
-		if res.Outcome != fencelock.OnceRan {
-			t.Errorf("outcome %q", res.Outcome)
+		if res.String() != "ran" {
+			t.Errorf("outcome %q", res)
 		}
-		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", "ran", locktest.Nothing)
 	})
 }
 
@@ -293,10 +293,10 @@ func TestOnceReportsAMarkThatCloseTookAway(t *testing.T) {
 		must.OK(t, err)
 		time.AfterFunc(500*time.Millisecond, func() { c.Close(context.Background()) })
 		res, err := c.Once("job", time.Hour).Do(locktest.Context(t), "1", locktest.Nothing)
-		if res.Outcome != fencelock.OnceRan || !errors.Is(err, fencelock.ErrLost) || !errors.Is(err, fencelock.ErrClosed) {
-			t.Errorf("got %v, %v; the mark is not left, so the error is ErrLost", res.Outcome, err)
+		if res.String() != "ran" || !errors.Is(err, fencelock.ErrLost) || !errors.Is(err, fencelock.ErrClosed) {
+			t.Errorf("got %v, %v; the mark is not left, so the error is ErrLost", res, err)
 		}
-		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", "ran", locktest.Nothing)
 	})
 }
 
@@ -326,18 +326,18 @@ func TestOnceEnd(t *testing.T) {
 		locktest.Panics(run("panics", nil))
 		c.Once("bad", -1).Do(t.Context(), "1", locktest.Nothing)
 		for i, want := range []fencelock.OnceEnd{
-			{Name: "report", Occurrence: "1", Result: fencelock.OnceResult{Outcome: fencelock.OnceRan}, Took: time.Minute},
-			{Name: "report", Occurrence: "1", Result: fencelock.OnceResult{Outcome: fencelock.OnceAlreadyRan}},
-			{Name: "report", Occurrence: "2", Result: fencelock.OnceResult{Outcome: fencelock.OnceFailed}, Took: time.Minute, Err: failure},
-			{Name: "report", Occurrence: "panics", Result: fencelock.OnceResult{Outcome: fencelock.OnceFailed}, Took: time.Minute},
+			{Name: "report", Occurrence: "1", Result: fencelock.OnceResult{Ran: true, Done: true}, Took: time.Minute},
+			{Name: "report", Occurrence: "1", Result: fencelock.OnceResult{Done: true}},
+			{Name: "report", Occurrence: "2", Result: fencelock.OnceResult{Ran: true}, Took: time.Minute, Err: failure},
+			{Name: "report", Occurrence: "panics", Result: fencelock.OnceResult{Ran: true}, Took: time.Minute},
 			{Name: "bad", Occurrence: "1"},
 		} {
 			if i >= len(ends) {
 				t.Fatalf("%d calls of the hook", len(ends))
 			}
 			got := ends[i]
-			if got.Name != want.Name || got.Occurrence != want.Occurrence || got.Result.Outcome != want.Result.Outcome || got.Took != want.Took ||
-				(got.Result.Holder != nil) != (want.Result.Outcome == fencelock.OnceAlreadyRan) || want.Err != nil && !errors.Is(got.Err, want.Err) ||
+			if got.Name != want.Name || got.Occurrence != want.Occurrence || got.Result.Ran != want.Result.Ran || got.Result.Done != want.Result.Done || got.Took != want.Took ||
+				(got.Result.Holder != nil) != (want.Result.Done && !want.Result.Ran) || want.Err != nil && !errors.Is(got.Err, want.Err) ||
 				(got.Err != nil) != (want.Err != nil || want.Name == "bad") {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
@@ -367,14 +367,14 @@ func TestOnceWaitsForTheEndOfAGracePeriod(t *testing.T) {
 					waits++
 				}
 			}}}
-		locktest.Tick(t, locktest.Client(t, store, opts).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
+		locktest.Tick(t, locktest.Client(t, store, opts).Once("job", time.Hour), "1", "ran", locktest.Nothing)
 		if took := time.Since(began); took < graceTime || took > graceTime+graceTime/10 {
 			t.Errorf("it ran after %v, want soon after %v", took, graceTime)
 		}
 		if waits != 1 || acquisitions != 1 {
 			t.Errorf("%d waits reported in %d acquisitions, want one of each", waits, acquisitions)
 		}
-		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", "already ran", locktest.Nothing)
 	})
 }
 
@@ -382,7 +382,7 @@ func TestOnceWaitsForTheEndOfAGracePeriod(t *testing.T) {
 func TestOnceAfterAGracePeriodRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := resting()
-		outcomes := make(chan fencelock.OnceOutcome)
+		results := make(chan fencelock.OnceResult)
 		for range 3 {
 			c := locktest.Client(t, store, nil)
 			go func() {
@@ -390,12 +390,12 @@ func TestOnceAfterAGracePeriodRunsOnce(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				outcomes <- res.Outcome
+				results <- res
 			}()
 		}
 		ran := 0
 		for range 3 {
-			if <-outcomes == fencelock.OnceRan {
+			if (<-results).Ran {
 				ran++
 			}
 		}
@@ -419,8 +419,8 @@ func TestOnceThatCannotOutlastAGracePeriodSaysSo(t *testing.T) {
 			})
 			locktest.Is(t, err, fencelock.ErrGrace, context.DeadlineExceeded, why)
 			var grace *fencelock.GraceError
-			if res.Outcome != fencelock.OnceNotRun || !errors.As(err, &grace) || grace.RetryAfter <= 0 {
-				t.Errorf("after %v: %v, %v", wait, res.Outcome, err)
+			if res.String() != "not run" || !errors.As(err, &grace) || grace.RetryAfter <= 0 {
+				t.Errorf("after %v: %v, %v", wait, res, err)
 			}
 			c = locktest.Client(t, resting(), nil)
 		}

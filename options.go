@@ -17,16 +17,8 @@ import (
 	"github.com/fencelock/fencelock/internal/timing"
 )
 
-// Defaults of Options.
-const (
-	// DefaultTTL is how long a lock outlives the process that holds it.
-	DefaultTTL = 15 * time.Second
-	// DefaultDrift is the share of the TTL by which clocks may disagree.
-	DefaultDrift = 0.01
-	// DefaultLocalHandoff is how long a lock is handed from goroutine to goroutine of
-	// one process before waiters of other processes are served.
-	DefaultLocalHandoff = 100 * time.Millisecond
-)
+// DefaultTTL is how long a lock outlives the process that holds it, unless Options.TTL is set.
+const DefaultTTL = timing.DefaultTTL
 
 // minTTL keeps out a number that was meant to be seconds.
 const minTTL = 10 * time.Millisecond
@@ -61,7 +53,7 @@ type Options struct {
 	TTL time.Duration
 	// Drift is the share of the TTL by which the store's clock and ours may
 	// disagree on its length; steps of a clock are not covered by any share.
-	// Default DefaultDrift.
+	// Default 0.01, one percent.
 	Drift float64
 	// Margin is also taken off the end of the trusted time: the time a holder has to
 	// stop after it was notified. Default TTL/10.
@@ -69,12 +61,12 @@ type Options struct {
 	// CallTimeout bounds one call to the store, whatever the TTL. Default
 	// TTL/3.
 	CallTimeout time.Duration
-	// Patience is how long an acquisition goes on trying a store that does not
+	// StoreTimeout is how long an acquisition goes on trying a store that does not
 	// answer before it returns ErrUnavailable. Default TTL.
-	Patience time.Duration
+	StoreTimeout time.Duration
 	// LocalHandoff is how long after its grant a lock may be handed to the next
 	// waiter of this client without a round trip, at most 255 times in a row: as
-	// often as tokens fit between two of the store. Default DefaultLocalHandoff; a
+	// often as tokens fit between two of the store. Default 100 ms; a
 	// negative value switches it off.
 	LocalHandoff time.Duration
 	// Require makes New fail if the store cannot give it. Default Efficiency.
@@ -103,11 +95,11 @@ func (o *Options) withDefaults(caps driver.Caps) (Options, error) {
 		}
 		s.TTL = max(s.TTL, caps.MinTTL)
 	}
-	setDefault(&s.Drift, DefaultDrift)
+	setDefault(&s.Drift, timing.DefaultDrift)
 	setDefault(&s.Margin, s.TTL/10)
 	setDefault(&s.CallTimeout, s.TTL/3)
-	setDefault(&s.Patience, s.TTL)
-	setDefault(&s.LocalHandoff, DefaultLocalHandoff)
+	setDefault(&s.StoreTimeout, s.TTL)
+	setDefault(&s.LocalHandoff, timing.DefaultLocalHandoff)
 	setDefault(&s.Owner, defaultOwner())
 	s.Labels = maps.Clone(s.Labels)
 	return s, s.check(caps)
@@ -142,8 +134,8 @@ func (o *Options) check(caps driver.Caps) error {
 	if o.CallTimeout < 0 || o.CallTimeout > maxTime {
 		bad("Options.CallTimeout is %v; it must be positive and at most %v", o.CallTimeout, maxTime)
 	}
-	if o.Patience < 0 {
-		bad("Options.Patience is %v; it must be positive", o.Patience)
+	if o.StoreTimeout < 0 {
+		bad("Options.StoreTimeout is %v; it must be positive", o.StoreTimeout)
 	}
 	if o.Require > Correctness {
 		bad("Options.Require is %d; it must be Efficiency or Correctness", o.Require)

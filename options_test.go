@@ -36,7 +36,7 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		"negative margin":    {fencelock.Options{Margin: -1}, "Options.Margin is -1ns"},
 		"great margin":       {fencelock.Options{TTL: 10 * time.Second, Margin: 6 * time.Second}, "Options.Margin is 6s: with a TTL of 10s the lease would be trusted for only 3.9s; at least half of the TTL must be left"},
 		"call timeout":       {fencelock.Options{CallTimeout: -1}, "Options.CallTimeout is -1ns"},
-		"patience":           {fencelock.Options{Patience: -1}, "Options.Patience is -1ns"},
+		"patience":           {fencelock.Options{StoreTimeout: -1}, "Options.StoreTimeout is -1ns"},
 		"need":               {fencelock.Options{Require: 7}, "Options.Require is 7"},
 		"long owner":         {fencelock.Options{Owner: long}, "bytes, at most"},
 		"long labels":        {fencelock.Options{Labels: map[string]string{"k": long}}, "bytes, at most"},
@@ -48,8 +48,8 @@ func TestBadOptionsAreErrors(t *testing.T) {
 			}
 		})
 	}
-	_, err := fencelock.New(store, &fencelock.Options{Patience: -1, CallTimeout: -1})
-	if err == nil || !strings.Contains(err.Error(), "Patience") || !strings.Contains(err.Error(), "CallTimeout") {
+	_, err := fencelock.New(store, &fencelock.Options{StoreTimeout: -1, CallTimeout: -1})
+	if err == nil || !strings.Contains(err.Error(), "StoreTimeout") || !strings.Contains(err.Error(), "CallTimeout") {
 		t.Errorf("got %v, want all that is wrong", err)
 	}
 	if _, err := fencelock.New(nil, nil); err == nil || !strings.Contains(err.Error(), "memstore") {
@@ -71,7 +71,7 @@ func TestTimesBeyondAYearAreRefused(t *testing.T) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
-	if _, err := fencelock.New(store, &fencelock.Options{TTL: year, CallTimeout: year, Patience: math.MaxInt64}); err != nil {
+	if _, err := fencelock.New(store, &fencelock.Options{TTL: year, CallTimeout: year, StoreTimeout: math.MaxInt64}); err != nil {
 		t.Error(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestNames(t *testing.T) {
 		for _, bad := range []string{"", strings.Repeat("x", 513), "a\nb", "\x00", "a\x7f", "\xff", "a\u0085b"} {
 			_, err := c.Mutex(bad).TryLock(locktest.Context(t))
 			_, inspected := c.Inspect(locktest.Context(t), bad)
-			_, broken := c.Break(locktest.Context(t), bad, 1)
+			_, broken := c.ForceUnlock(locktest.Context(t), bad, 1)
 			for _, err := range []error{err, inspected, broken} {
 				if err == nil || !strings.HasPrefix(err.Error(), "fencelock: ") {
 					t.Errorf("%q: got %v, want it refused", bad, err)
@@ -267,7 +267,7 @@ func TestDoUnlocksAndReportsTheLoss(t *testing.T) {
 			locktest.Is(t, context.Cause(ctx), fencelock.ErrLost)
 			return own
 		})
-		locktest.Is(t, err, own, fencelock.ErrLost, fencelock.ErrExpired)
+		locktest.Is(t, err, own, fencelock.ErrLost, fencelock.LossMaxHold)
 		ctx, cancel := context.WithTimeout(locktest.Context(t), time.Second)
 		defer cancel()
 		err = c.Do(ctx, "x", func(ctx context.Context, l *fencelock.Lease) error { <-ctx.Done(); return ctx.Err() })

@@ -10,7 +10,7 @@ import (
 )
 
 // RWMutex is a lock that either one writer or any number of readers have. In a store with a
-// queue (Guarantees.Fair) requests are served in order: readers that came before a writer are
+// queue ([Guarantees.Fair]) requests are served in order: readers that came before a writer are
 // let in together, readers that came after it wait for it, so neither side starves. Readers of
 // one process that wait together count as having come with the first of them. A Mutex of the
 // same name is its write lock. It is a cheap handle and safe for concurrent use.
@@ -29,27 +29,27 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	return m
 }
 
-// RLock waits for a read lock, as Mutex.Lock does for its lock. Under the context of a lease of the same name it re-enters,
+// RLock waits for a read lock, as [Mutex.Lock] does for its lock. Under the context of a lease of the same name it re-enters,
 // also under that of a writer.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, false) }
 
 // TryRLock acquires a read lock now or fails with a *BusyError or a *GraceError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, true) }
 
-// Lock waits for the write lock, as Mutex.Lock does. Under the context of a reader of the same name it fails
-// with ErrUpgrade.
+// Lock waits for the write lock, as [Mutex.Lock] does. Under the context of a reader of the same name it fails
+// with [ErrUpgrade].
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, false) }
 
 // TryLock acquires the write lock now or fails with a *BusyError or a *GraceError.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, true) }
 
-// Do runs fn as the writer, as Mutex.Do does.
+// Do runs fn as the writer, as [Mutex.Do] does.
 func (m *RWMutex) Do(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
 	return m.w.do(ctx, fn)
 }
 
-// RDo runs fn as a reader, as Mutex.Do does.
-func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
+// DoRead runs fn as a reader, as [Mutex.Do] does.
+func (m *RWMutex) DoRead(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
 	return m.r.do(ctx, fn)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/internal/timing"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -214,7 +215,7 @@ func TestReaderIsNotStarved(t *testing.T) {
 		r := locktest.Client(t, store, nil).RWMutex("x")
 		// Each of the two processes before it may pass the lock on for
 		// DefaultLocalHandoff and one hold more.
-		bound := 2 * (fencelock.DefaultLocalHandoff + hold)
+		bound := 2 * (timing.DefaultLocalHandoff + hold)
 		for range 20 {
 			time.Sleep(5 * time.Second)
 			began := time.Now()
@@ -332,14 +333,14 @@ func TestDowngradeOfALostLease(t *testing.T) {
 		c := locktest.Client(t, store, nil)
 		l := locktest.Got(t)(c.RWMutex("x", fencelock.MaxHold(time.Second)).Lock(ctx))
 		locktest.Ended(t, l.Context())
-		locktest.Is(t, c.RWMutex("x").Downgrade(ctx, l), fencelock.ErrLost, fencelock.ErrExpired)
+		locktest.Is(t, c.RWMutex("x").Downgrade(ctx, l), fencelock.ErrLost, fencelock.LossMaxHold)
 
 		l = locktest.Got(t)(c.RWMutex("x").Lock(ctx))
-		if _, err := c.Break(ctx, "x", l.Token()); err != nil {
+		if _, err := c.ForceUnlock(ctx, "x", l.Token()); err != nil {
 			t.Fatal(err)
 		}
 		// The holder has not been notified yet: the answer must come from the store.
-		locktest.Is(t, c.RWMutex("x").Downgrade(ctx, l), fencelock.ErrLost, fencelock.ErrBroken)
+		locktest.Is(t, c.RWMutex("x").Downgrade(ctx, l), fencelock.ErrLost, fencelock.LossForceUnlock)
 		synctest.Wait()
 		locktest.Free(t, store, "x")
 

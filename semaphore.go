@@ -29,7 +29,7 @@ func (c *Client) Semaphore(name string, limit int64, opts ...LockOption) *Semaph
 	return &Semaphore{c: c, name: name, limit: limit, opts: opts}
 }
 
-// Acquire waits until weight fits into the limit, as Mutex.Lock waits, and returns a lease
+// Acquire waits until weight fits into the limit, as [Mutex.Lock] waits, and returns a lease
 // of that weight, which the caller must unlock. weight is between 1 and the handle's own
 // limit. If a stored limit is below weight, the lease takes all of the stored limit.
 func (s *Semaphore) Acquire(ctx context.Context, weight int64) (*Lease, error) {
@@ -43,7 +43,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, weight int64) (*Lease, error
 	return h.acquire(ctx, true)
 }
 
-// Do runs fn while holding that weight, as Mutex.Do does.
+// Do runs fn while holding that weight, as [Mutex.Do] does.
 func (s *Semaphore) Do(ctx context.Context, weight int64, fn func(ctx context.Context, l *Lease) error) error {
 	h := s.handle(weight)
 	return h.do(ctx, fn)

@@ -76,10 +76,10 @@ type Caps struct {
 	// Push is set when Await returns by itself soon after a grant. Without it
 	// Await returns at once and the core polls.
 	Push bool
-	// Wanted is how soon the store calls OpenRequest.Wanted about a granted claim with
+	// Contended is how soon the store calls OpenRequest.Contended about a granted claim with
 	// Watch (clauses W6 to W9).
-	Wanted Notice
-	// Linger is set when Terms.Linger comes back in Holder.Linger and Wanted is at once.
+	Contended Notice
+	// Linger is set when Terms.Linger comes back in Holder.Linger and Contended is at once.
 	// Claims may linger then.
 	Linger bool
 	// Shared is set when shared and weighted claims and stored limits work.

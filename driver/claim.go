@@ -45,7 +45,7 @@ type Terms struct {
 	// happens.
 	MaxHold time.Duration
 	// Linger, if not 0, is how long the holder may keep the lock without using it: it
-	// gives the lock back when OpenRequest.Wanted is called. It is guaranteed to be 0
+	// gives the lock back when OpenRequest.Contended is called. It is guaranteed to be 0
 	// where Caps.Linger is not set, and for shared claims. A store only shows it, in
 	// Holder.Linger.
 	Linger time.Duration
@@ -72,7 +72,7 @@ type Claim struct {
 	Terms *Terms
 	// Queue asks the store to queue the claim if it cannot be granted.
 	Queue bool
-	// Watch asks a store with Caps.Wanted to call OpenRequest.Wanted while the claim is
+	// Watch asks a store with Caps.Contended to call OpenRequest.Contended while the claim is
 	// granted and another one is queued for the lock. A claim that was granted without
 	// Watch may be attempted again with it, and without Queue: its grant stays as it
 	// is, and is watched from then on. Watch is never taken back.

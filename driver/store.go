@@ -60,13 +60,13 @@ type OpenRequest struct {
 	// TTL is how long the session shall live without being kept alive. It is
 	// guaranteed to lie within the bounds of Caps.
 	TTL time.Duration
-	// Wanted takes the notice that another claim is queued for the lock that the claim
-	// seq of this session holds with Watch. A store with Caps.Wanted must call it, on
+	// Contended takes the notice that another claim is queued for the lock that the claim
+	// seq of this session holds with Watch. A store with Caps.Contended must call it, on
 	// any goroutine and at any time: a notice may come before the answer to the attempt
 	// or after the withdrawal, and more than once. It may be lost with a connection; the
-	// core then has no other way to find out. Wanted is guaranteed to return soon and to
+	// core then has no other way to find out. Contended is guaranteed to return soon and to
 	// call no method of the store, so that a store may hold a mutex. It may be nil.
-	Wanted func(seq uint64)
+	Contended func(seq uint64)
 }
 
 // Session is one process's liveness on one shard; all its claims hang on it. All methods

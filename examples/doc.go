@@ -12,7 +12,7 @@
 //	at most n calls to a service          example_semaphore_test.go   Semaphore
 //	who works for which tenant            example_tenants_test.go     Mutex, 100,000 times
 //	a tenant that stays with a worker     example_sticky_test.go      Mutex, Linger
-//	a compaction that gives way           example_compaction_test.go  Mutex, Wanted
+//	a compaction that gives way           example_compaction_test.go  Mutex, Contended
 //	a message that is delivered twice     example_consumer_test.go    Once
 //	a value that all miss at once         example_cache_test.go       Mutex
 //

@@ -107,7 +107,7 @@ func Example_staleUnlock() {
 		fmt.Println(err)
 		return
 	}
-	if _, err := b.Break(ctx, "orders/42", old.Token()); err != nil { // as if a's lease had expired
+	if _, err := b.ForceUnlock(ctx, "orders/42", old.Token()); err != nil { // as if a's lease had expired
 		fmt.Println(err)
 		return
 	}
@@ -141,7 +141,7 @@ func Example_kinds() {
 	fmt.Println(err)
 
 	index := locks.RWMutex("index")
-	err = index.RDo(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
+	err = index.DoRead(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
 		_, err := index.TryLock(context.Background()) // a writer has to wait for the readers
 		fmt.Println("write lock while reading:", !errors.Is(err, fencelock.ErrBusy))
 		return nil
@@ -172,7 +172,7 @@ type account struct {
 }
 
 func (a *account) set(ctx context.Context, balance int) error {
-	given, err := fence.From(ctx, "account/7") // the token of the lease in ctx
+	given, err := fence.FromContext(ctx, "account/7") // the token of the lease in ctx
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func Example_fencing() {
 		return
 	}
 	late := context.WithoutCancel(old.Context()) // a holder that misses the cancellation
-	if _, err := b.Break(ctx, "account/7", old.Token()); err != nil {
+	if _, err := b.ForceUnlock(ctx, "account/7", old.Token()); err != nil {
 		fmt.Println(err)
 		return
 	}

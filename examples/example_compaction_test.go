@@ -10,16 +10,16 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// compactUntilWanted compacts segment after segment while no other process waits for the
+// compactUntilContended compacts segment after segment while no other process waits for the
 // table. It gives way between two segments, never in the middle of one, and returns what is
 // left to do.
-func compactUntilWanted(ctx context.Context, table *fencelock.Mutex, segments []string, compact func(l *fencelock.Lease, segment string) error) ([]string, error) {
+func compactUntilContended(ctx context.Context, table *fencelock.Mutex, segments []string, compact func(l *fencelock.Lease, segment string) error) ([]string, error) {
 	lease, err := table.Lock(ctx)
 	if err != nil {
 		return segments, err
 	}
 	defer lease.Unlock(ctx) // whose error only means that the lock ends with its session
-	wanted := lease.Wanted()
+	wanted := lease.Contended()
 	for len(segments) > 0 {
 		if err := compact(lease, segments[0]); err != nil {
 			return segments, err
@@ -50,14 +50,14 @@ func Example_compaction() {
 			go func() {
 				imported <- importer.Mutex("tables/orders").Do(ctx, func(context.Context, *fencelock.Lease) error { return nil })
 			}()
-			<-l.Wanted() // a segment takes longer than a notice; here, too
+			<-l.Contended() // a segment takes longer than a notice; here, too
 		}
 		return nil
 	}
-	left, err := compactUntilWanted(ctx, table, []string{"s1", "s2", "s3", "s4"}, compact)
+	left, err := compactUntilContended(ctx, table, []string{"s1", "s2", "s3", "s4"}, compact)
 	fmt.Println("gave way:", len(left), "left", err)
 	fmt.Println("imported:", <-imported)
-	left, err = compactUntilWanted(ctx, table, left, compact)
+	left, err = compactUntilContended(ctx, table, left, compact)
 	fmt.Println("done:", len(left), "left", err)
 	// Output:
 	// compacted s1

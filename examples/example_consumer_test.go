@@ -37,12 +37,12 @@ func consume(ctx context.Context, locks *fencelock.Client, id string, handle fun
 		return handle(ctx) // ctx ends if the lease is lost: another may have begun
 	})
 	switch {
-	case res.Outcome == fencelock.OnceRan && err == nil, res.Outcome == fencelock.OnceAlreadyRan:
-		return ack, nil
-	case res.Outcome == fencelock.OnceRunningElsewhere:
-		return later, nil // that consumer may still fail
+	case err != nil:
+		return later, err
+	case !res.Done:
+		return later, nil // another consumer has it, and may still fail
 	}
-	return later, err
+	return ack, nil
 }
 
 // Deliveries with a repetition, a failure, and the same message twice at once.

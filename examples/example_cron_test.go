@@ -65,7 +65,7 @@ func Example_cron() {
 				fmt.Println("  the report of", due.Format("15:04"))
 				return nil
 			})
-		fmt.Print(replica.name, ": ", res.Outcome)
+		fmt.Print(replica.name, ": ", res)
 		if res.Holder != nil {
 			fmt.Print(", on ", res.Holder.Record.Owner)
 		}

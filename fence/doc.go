@@ -31,7 +31,7 @@
 //
 // # The lease travels in the context
 //
-// A guard asks From for the token of the lock it belongs to, so no function in
+// A guard asks FromContext for the token of the lock it belongs to, so no function in
 // between needs an argument for it. A process that got the token in another way
 // than by a lease, over HTTP for example, puts it into the context by With.
 //

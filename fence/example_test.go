@@ -36,7 +36,7 @@ func (n *Note) Set(ctx context.Context, text string) error {
 
 // admit checks, keeps the mark and does the work in one step.
 func (n *Note) admit(ctx context.Context, work func()) error {
-	given, err := fence.From(ctx, n.lock)
+	given, err := fence.FromContext(ctx, n.lock)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func Example() {
 		}
 		// While ann works, an operator breaks her lease. The token that Break
 		// returns fences her off at once.
-		raised, err := locks.Break(ctx, lock, l.Token())
+		raised, err := locks.ForceUnlock(ctx, lock, l.Token())
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ type markNode struct {
 }
 
 // With returns a context that carries a mark, for where there is no lease: the
-// token came with a request, or from Client.Break to fence a broken holder off.
+// token came with a request, or from Client.ForceUnlock to fence a broken holder off.
 // The mark comes before what ctx carries, and a lease that is taken with the
 // returned context comes before the mark.
 func With(ctx context.Context, m Mark) context.Context {
@@ -56,15 +56,15 @@ func With(ctx context.Context, m Mark) context.Context {
 	return context.WithValue(ctx, markKey{}, &markNode{m, outer, fencelock.FromContext(ctx, m.Lock), fencelock.Innermost(ctx)})
 }
 
-// From returns the innermost mark of a lock that ctx carries, by With or in a
+// FromContext returns the innermost mark of a lock that ctx carries, by With or in a
 // lease. It returns an error that wraps ErrWrongLock if ctx carries marks of other locks
 // only, and one that wraps ErrNoToken if it carries none. An empty name is no
 // lock's and finds nothing: a guard that has lost the name of its lock must not
 // take the token of any.
 //
-// From does not ask whether the lease is still held: the context ends when it is
+// FromContext does not ask whether the lease is still held: the context ends when it is
 // lost, and the resource decides.
-func From(ctx context.Context, lock string) (Mark, error) {
+func FromContext(ctx context.Context, lock string) (Mark, error) {
 	if m, found := find(ctx, lock); found && lock != "" {
 		return m, valid(m)
 	}
@@ -76,7 +76,7 @@ func From(ctx context.Context, lock string) (Mark, error) {
 
 // Innermost returns the innermost mark that ctx carries, by With or in a lease,
 // whatever its lock. It is for code that passes a mark on, such as a transport; a
-// guard must use From. It returns an error that wraps ErrNoToken if ctx carries no
+// guard must use FromContext. It returns an error that wraps ErrNoToken if ctx carries no
 // mark, or one without a token.
 func Innermost(ctx context.Context) (Mark, error) {
 	m, found := find(ctx, "")

@@ -26,7 +26,7 @@ func TestFromFindsTheLease(t *testing.T) {
 	err := c.Do(t.Context(), "a", func(ctx context.Context, a *fencelock.Lease) error {
 		return c.Do(ctx, "b", func(ctx context.Context, b *fencelock.Lease) error {
 			for name, want := range map[string]*fencelock.Lease{"a": a, "b": b} {
-				got, err := fence.From(ctx, name)
+				got, err := fence.FromContext(ctx, name)
 				if err != nil || got != fence.Of(want) || got.Token != want.Token() || got.Holder != "ann" {
 					t.Errorf("%q: got %v, %v, want %v", name, got, err, fence.Of(want))
 				}
@@ -35,7 +35,7 @@ func TestFromFindsTheLease(t *testing.T) {
 				t.Errorf("the innermost: got %v, %v, want %v", got, err, fence.Of(b))
 			}
 			for _, name := range []string{"c", ""} { // no name is not any name
-				if _, err := fence.From(ctx, name); !errors.Is(err, fence.ErrWrongLock) {
+				if _, err := fence.FromContext(ctx, name); !errors.Is(err, fence.ErrWrongLock) {
 					t.Errorf("%q in a context with two other leases: got %v", name, err)
 				}
 			}
@@ -50,7 +50,7 @@ func TestFromFindsTheMark(t *testing.T) {
 	err := c.Do(t.Context(), "a", func(ctx context.Context, a *fencelock.Lease) error {
 		raised := fence.Mark{Lock: "a", Token: a.Token() + 1}
 		ctx = fence.With(fence.With(ctx, raised), fence.Mark{Lock: "b", Token: 7})
-		if got, err := fence.From(ctx, "a"); err != nil || got != raised {
+		if got, err := fence.FromContext(ctx, "a"); err != nil || got != raised {
 			t.Errorf("the mark must come before the lease: got %v, %v", got, err)
 		}
 		if got, err := fence.Innermost(ctx); err != nil || got.Lock != "b" {
@@ -68,8 +68,8 @@ func TestTheInnermostCounts(t *testing.T) {
 	request := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1})
 	err := c.Do(request, "a", func(ctx context.Context, a *fencelock.Lease) error {
 		for what, from := range map[string]func() (fence.Mark, error){
-			"From":      func() (fence.Mark, error) { return fence.From(ctx, "a") },
-			"Innermost": func() (fence.Mark, error) { return fence.Innermost(ctx) },
+			"FromContext": func() (fence.Mark, error) { return fence.FromContext(ctx, "a") },
+			"Innermost":   func() (fence.Mark, error) { return fence.Innermost(ctx) },
 		} {
 			if got, err := from(); err != nil || got != fence.Of(a) {
 				t.Errorf("%s: got %v, %v, want the lease that was taken since", what, got, err)
@@ -77,7 +77,7 @@ func TestTheInnermostCounts(t *testing.T) {
 		}
 		return c.Do(fence.With(ctx, fence.Mark{Lock: "b", Token: 2}), "c", func(ctx context.Context, _ *fencelock.Lease) error {
 			for lock, want := range map[string]fencelock.Token{"a": a.Token(), "b": 2} {
-				if got, err := fence.From(ctx, lock); err != nil || got.Token != want {
+				if got, err := fence.FromContext(ctx, lock); err != nil || got.Token != want {
 					t.Errorf("%s: got %v, %v, want %d", lock, got, err, want)
 				}
 			}
@@ -92,13 +92,13 @@ func TestTheInnermostCounts(t *testing.T) {
 
 func TestFromWithoutAToken(t *testing.T) {
 	ctx := t.Context()
-	if _, err := fence.From(ctx, "a"); !errors.Is(err, fence.ErrNoToken) {
+	if _, err := fence.FromContext(ctx, "a"); !errors.Is(err, fence.ErrNoToken) {
 		t.Errorf("nothing there: got %v", err)
 	}
-	if _, err := fence.From(fence.With(ctx, fence.Mark{Lock: "a"}), "a"); !errors.Is(err, fence.ErrNoToken) {
+	if _, err := fence.FromContext(fence.With(ctx, fence.Mark{Lock: "a"}), "a"); !errors.Is(err, fence.ErrNoToken) {
 		t.Errorf("token zero: got %v", err)
 	}
-	if _, err := fence.From(fence.With(ctx, fence.Mark{Lock: "b", Token: 9}), "a"); !errors.Is(err, fence.ErrWrongLock) {
+	if _, err := fence.FromContext(fence.With(ctx, fence.Mark{Lock: "b", Token: 9}), "a"); !errors.Is(err, fence.ErrWrongLock) {
 		t.Errorf("another lock's: got %v", err)
 	}
 	if _, err := fence.Innermost(ctx); !errors.Is(err, fence.ErrNoToken) {

@@ -185,7 +185,7 @@ func (m *meters) ended(ctx context.Context, class attribute.KeyValue, end string
 
 // occurred counts an occurrence of Once.
 func (m *meters) occurred(ctx context.Context, e *fencelock.OnceEnd) {
-	how := outcomeKey.String(occurrenceOutcomes[e.Result.Outcome])
+	how := outcomeKey.String(occurrenceOutcome(e))
 	m.occurrences.Add(ctx, 1, m.set(how))
 	m.occurrencesByClass.Add(ctx, 1, m.set(m.classAttr(m.classes.class(e.Name)), how))
 }

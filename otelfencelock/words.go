@@ -18,18 +18,18 @@ type named struct {
 }
 
 // lossReasons are why a lease can be lost. A renewal that the store refuses for good is
-// ErrEnded, too, and something else must be done about it.
+// LossSessionEnded, too, and something else must be done about it.
 var lossReasons = []named{
 	{driver.ErrRefused, "refused"},
-	{fencelock.ErrUnrenewed, "unrenewed"},
-	{fencelock.ErrEnded, "ended"},
-	{fencelock.ErrReset, "reset"},
-	{fencelock.ErrBroken, "broken"},
-	{fencelock.ErrExpired, "expired"},
+	{fencelock.LossUnrenewed, "unrenewed"},
+	{fencelock.LossSessionEnded, "ended"},
+	{fencelock.LossStoreReset, "reset"},
+	{fencelock.LossForceUnlock, "broken"},
+	{fencelock.LossMaxHold, "expired"},
 }
 
 // outcomes are how an acquisition can end. A store that did not answer comes
-// first, even if the caller's context ended before Options.Patience, and so does one
+// first, even if the caller's context ended before Options.StoreTimeout, and so does one
 // that grants nothing for now: "timeout"
 // is a wait for a holder, and a busy lock must not look like an outage.
 var outcomes = []named{
@@ -70,13 +70,22 @@ var sessionEvents = map[fencelock.EventKind]string{
 	fencelock.SessionClosed:        "closed",
 }
 
-// occurrenceOutcomes are what can become of an occurrence of Once.
-var occurrenceOutcomes = map[fencelock.OnceOutcome]string{
-	fencelock.OnceNotRun:           "not_run",
-	fencelock.OnceFailed:           "failed",
-	fencelock.OnceRan:              "ran",
-	fencelock.OnceAlreadyRan:       "already_ran",
-	fencelock.OnceRunningElsewhere: "running_elsewhere",
+// occurrenceOutcomes are the words of occurrenceOutcome.
+var occurrenceOutcomes = []string{"not_run", "failed", "ran", "already_ran", "running_elsewhere"}
+
+// occurrenceOutcome is the word for what became of an occurrence of Once.
+func occurrenceOutcome(e *fencelock.OnceEnd) string {
+	switch r := e.Result; {
+	case r.Ran && r.Done:
+		return "ran"
+	case r.Ran:
+		return "failed"
+	case r.Done:
+		return "already_ran"
+	case e.Err != nil:
+		return "not_run"
+	}
+	return "running_elsewhere"
 }
 
 // word returns the first word that fits.

@@ -116,7 +116,7 @@ func Once[J Job](c *fencelock.Client, name string, schedule Schedule, opts *Opti
 	return func(inner J) J {
 		return any(job(func() {
 			// What a panic of the job leaves.
-			r := Report{Name: name, Result: fencelock.OnceResult{Outcome: fencelock.OnceFailed}, Err: errors.New("cronlock: the job panicked")}
+			r := Report{Name: name, Result: fencelock.OnceResult{Ran: true}, Err: errors.New("cronlock: the job panicked")}
 			defer func() { report(r) }()
 			r = fire(once, name, schedule, location, inner)
 		})).(J)
@@ -143,7 +143,7 @@ func (j job) Run() { j() }
 
 func logged(r Report) {
 	switch {
-	case r.Err != nil && r.Result.Outcome == fencelock.OnceNotRun:
+	case r.Err != nil && !r.Result.Ran:
 		slog.Error("cronlock: an occurrence did not run on this replica", "job", r.Name, "occurrence", r.Occurrence, "error", r.Err)
 	case r.Err != nil:
 		slog.Error("cronlock: an occurrence may run twice", "job", r.Name, "occurrence", r.Occurrence, "error", r.Err)

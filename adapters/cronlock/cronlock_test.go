@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/cronlock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
@@ -66,10 +65,10 @@ func TestOnceRunsAnOccurrenceOnce(t *testing.T) {
 		}
 		var outcomes []string
 		for _, r := range reports {
-			if r.Err != nil || r.Name != "report" || (r.Result.Outcome == fencelock.OnceRan) != (r.Result.Holder == nil) {
+			if r.Err != nil || r.Name != "report" || r.Result.Ran != (r.Result.Holder == nil) {
 				t.Errorf("report %+v", r)
 			}
-			outcomes = append(outcomes, r.Result.Outcome.String())
+			outcomes = append(outcomes, r.Result.String())
 		}
 		if got, want := strings.Join(outcomes, ", "), strings.TrimSuffix(strings.Repeat("ran, already ran, already ran, ", 3), ", "); got != want {
 			t.Errorf("reported %s\nwant     %s", got, want)
@@ -160,7 +159,7 @@ func TestOnceInALocation(t *testing.T) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 		if locktest.Panics(func() { time.Sleep(24 * time.Hour); once(counted(func() { panic("no disk") })).Run() }) == nil ||
-			got.Err == nil || got.Result.Outcome != fencelock.OnceFailed {
+			got.Err == nil || got.Result.String() != "failed" {
 			t.Errorf("a panic is reported as %+v", got)
 		}
 	})

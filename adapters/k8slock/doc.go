@@ -37,7 +37,7 @@
 //   - The lease is lost (the store did not answer for a TTL, an operator broke it): the
 //     context of New ends, and with it the elector and the work, before another candidate can
 //     acquire the lock. An elector under another context would go on for its RenewDeadline.
-//     After [fencelock.Client.Break] the leader is notified at its next renewal only.
+//     After [fencelock.Client.ForceUnlock] the leader is notified at its next renewal only.
 //   - The process is paused for longer than the TTL: another candidate leads, and the paused
 //     one is notified when it goes on. What it writes in that moment is stopped by the token of
 //     [Lock.Lease] alone.

@@ -111,7 +111,7 @@ func TestALostLeaseStaysLost(t *testing.T) {
 		a, ctx := candidate(t, c, "a")
 		must.OK(t, lead(a))
 		a.RecordEvent("became leader")
-		if _, err := c.Break(t.Context(), "operator", a.Lease().Token()); err != nil {
+		if _, err := c.ForceUnlock(t.Context(), "operator", a.Lease().Token()); err != nil {
 			t.Fatal(err)
 		}
 		<-ctx.Done()

@@ -23,7 +23,7 @@
 //     tusd waits for 20 s (Config.AcquireLockTimeout), so leave the TTL at 15 s or below.
 //   - The lock is lost: OnLost is called, and the request is asked to stop as if another one
 //     waited. What it writes until then is not fenced: tusd passes no token to its storage.
-//   - The holder is notified as soon as [fencelock.Guarantees.Wanted] promises. Where the store
+//   - The holder is notified as soon as [fencelock.Guarantees.Contended] promises. Where the store
 //     never notifies, as PostgreSQL, each request in progress polls it once a second. A store
 //     without a queue (memcached) is refused.
 //
@@ -75,7 +75,7 @@ func New[L any](c *fencelock.Client, errTimeout error, opts *Options) (*Locker[L
 	switch g := c.Guarantees(); {
 	case errTimeout == nil:
 		return nil, errors.New("tusdlock: the error for an upload that stays locked is nil; pass handler.ErrLockTimeout")
-	case g.Wanted == driver.NoNotice && !g.Fair:
+	case g.Contended == driver.NoNotice && !g.Fair:
 		return nil, fmt.Errorf("tusdlock: the %s store does not know whether another request waits, so that a broken upload could not be resumed: use another store", g.Server)
 	case !fits:
 		return nil, fmt.Errorf("tusdlock: New[%v] is not of handler.Lock; write New[handler.Lock]", reflect.TypeFor[L]())
@@ -114,7 +114,7 @@ func (k *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	k.mu.Unlock()
 	k.leases.Watch(k.id, l)
 	go func() {
-		if k.awaitWanted(l); l.Err() == nil || errors.Is(l.Err(), fencelock.ErrLost) {
+		if k.awaitContended(l); l.Err() == nil || errors.Is(l.Err(), fencelock.ErrLost) {
 			requestUnlock()
 		}
 	}()
@@ -124,17 +124,17 @@ func (k *lock) Lock(ctx context.Context, requestUnlock func()) error {
 // poll is how often a store that does not notify is asked whether another request waits.
 const poll = time.Second
 
-// awaitWanted returns when another request waits for the lock, and when the lease has ended.
-func (k *lock) awaitWanted(l *fencelock.Lease) {
+// awaitContended returns when another request waits for the lock, and when the lease has ended.
+func (k *lock) awaitContended(l *fencelock.Lease) {
 	var tick <-chan time.Time
-	if k.client.Guarantees().Wanted == driver.NoNotice {
+	if k.client.Guarantees().Contended == driver.NoNotice {
 		ticker := time.NewTicker(poll)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
 	for {
 		select {
-		case <-l.Wanted(): // by a request of the same process on every store
+		case <-l.Contended(): // by a request of the same process on every store
 			return
 		case <-l.Context().Done():
 			return

@@ -54,7 +54,7 @@ func TestHolderIsAskedToStop(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var store driver.Store = memstore.New(nil)
 				if tt.silent {
-					store = locktest.Caps(store, func(c *driver.Caps) { c.Wanted = driver.NoNotice })
+					store = locktest.Caps(store, func(c *driver.Caps) { c.Contended = driver.NoNotice })
 				}
 				c := locktest.Client(t, store, nil)
 				other := c
@@ -121,7 +121,7 @@ func TestALossStopsTheRequest(t *testing.T) {
 		must.OK(t, k.Lock(t.Context(), func() { close(stop) }))
 		st, err := c.Inspect(t.Context(), "tusd/upload")
 		must.OK(t, err)
-		if _, err := c.Break(t.Context(), "tusd/upload", st.Holders[0].Token); err != nil {
+		if _, err := c.ForceUnlock(t.Context(), "tusd/upload", st.Holders[0].Token); err != nil {
 			t.Fatal(err)
 		}
 		<-stop
@@ -137,7 +137,7 @@ func TestALossStopsTheRequest(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), nil)
-		deaf := locktest.Client(t, locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Wanted, c.Queue = driver.NoNotice, false }), nil)
+		deaf := locktest.Client(t, locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Contended, c.Queue = driver.NoNotice, false }), nil)
 		_, none := tusdlock.New[handlerLock](c, nil, nil)
 		_, never := tusdlock.New[handlerLock](deaf, errLockTimeout, nil)
 		_, wrong := tusdlock.New[int](c, errLockTimeout, nil)

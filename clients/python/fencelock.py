@@ -76,15 +76,15 @@ def clock():
 class Lease:
     """One acquisition. It is safe to use from several threads."""
 
-    def __init__(self, client, name, reason, on_lost, on_wanted, watch):
+    def __init__(self, client, name, reason, on_lost, on_contended, watch):
         self.name, self.reason = name, reason
         self.id = uuid.uuid4().hex
         self.token = 0  #: the fencing token: send it with each write; 0 on a store without tokens (memcached)
         self.lost = threading.Event()  #: set when the lease has ended before it was released
-        self.wanted = threading.Event()  #: set when another client waits for the lock, if watch was asked for
+        self.contended = threading.Event()  #: set when another client waits for the lock, if watch was asked for
         self.why = ""  #: why it was lost
-        self._client, self._on_lost, self._on_wanted = client, on_lost, on_wanted
-        self._watch, self._since, self._deadline = watch or on_wanted is not None, 0.0, 0.0
+        self._client, self._on_lost, self._on_contended = client, on_lost, on_contended
+        self._watch, self._since, self._deadline = watch or on_contended is not None, 0.0, 0.0
         self._moved = self._released = False
         self._leaving = False  # a release was sent while the lease was trusted
         # a call about it was sent and not answered: its server may have joined or queued it. It is read before _moved, which an
@@ -122,7 +122,7 @@ class Lease:
 
     def _named(self, **more):
         return {"id": self.id, "lock": self.name, "token": str(self.token), "reason": self.reason,
-                "watch": self._watch, "wanted": self.wanted.is_set(), "moved": self._moved, **more}
+                "watch": self._watch, "contended": self.contended.is_set(), "moved": self._moved, **more}
 
     def _answered(self, answer, sent):
         """Take an answer of a server to a call that was sent at an instant."""
@@ -135,9 +135,9 @@ class Lease:
                 return self._end("the lock was granted again since")
             self.token = token
             self._deadline = max(self._deadline, sent + answer["trusted_ms"] / 1000)
-            if answer.get("wanted") and not self.wanted.is_set():
-                self.wanted.set()
-                _run(self._on_wanted, self)
+            if answer.get("contended") and not self.contended.is_set():
+                self.contended.set()
+                _run(self._on_contended, self)
 
     def _end(self, why):
         with self._client._changed:
@@ -213,19 +213,19 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def lock(self, name, wait=None, reason="", on_lost=None, on_wanted=None, watch=False, cancel=None):
+    def lock(self, name, wait=None, reason="", on_lost=None, on_contended=None, watch=False, cancel=None):
         """Wait for the lock and return a Lease, to be released or used in a with block.
 
         wait       seconds, 0 to try once; None waits forever. Busy is raised after that, and
                    Unavailable if no server answers, after ttl more seconds
         on_lost    called with the lease, on another thread, when the lease is lost
-        on_wanted  called with the lease, on another thread, when another client waits for the lock
-        watch      sets lease.wanted then, without a callback; both cost a call to the store
+        on_contended  called with the lease, on another thread, when another client waits for the lock
+        watch      sets lease.contended then, without a callback; both cost a call to the store
         cancel     a threading.Event: when it is set the wait ends, within a second, with Busy. A thread cannot be
                    stopped from outside, so a wait that nobody waits for any more would get the lock, and keep it
         """
         self._check_process()
-        lease = Lease(self, name, reason, on_lost, on_wanted, watch)
+        lease = Lease(self, name, reason, on_lost, on_contended, watch)
         until = None if wait is None else clock() + wait
         try:
             while not self._acquire(lease, until, 5.0 if cancel is None else 1.0):

@@ -112,7 +112,7 @@ func TestAcquireLost(t *testing.T) {
 		$F break a --token $FENCELOCK_TOKEN --reason test
 		while :; do sleep 0.05; done`).want(0)
 	contains(t, p.out.String(), "notified", "renew 76", "release 76")
-	contains(t, p.err.String(), "broken by an operator")
+	contains(t, p.err.String(), "taken away by an operator")
 }
 
 // TestAcquireWaits: busy, in time, and interrupted; no waiter is left.

@@ -98,7 +98,7 @@ func TestRunBecomesAnotherUser(t *testing.T) {
 			self := pidIn(t, dir+"/self")
 			st, err := c.Inspect(t.Context(), what)
 			if err == nil && len(st.Holders) == 1 {
-				_, err = c.Break(t.Context(), what, st.Holders[0].Token)
+				_, err = c.ForceUnlock(t.Context(), what, st.Holders[0].Token)
 			}
 			if err != nil {
 				t.Fatalf("%+v, %v", st, err)

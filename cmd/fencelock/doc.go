@@ -7,7 +7,7 @@
 //	fencelock acquire LOCK      hold a lock over several steps of a script;
 //	                            then renew, release
 //	fencelock ls, why, top      who holds what, who waits, who blocks whom
-//	fencelock break             take a lock away from its holder
+//	fencelock force-unlock      take a lock away from its holder
 //	fencelock doctor            what the store promises, and whether it keeps it
 //
 // # Design

@@ -289,7 +289,7 @@ func (a *app) usable(ctx context.Context, h *drivertest.Harness) error {
 	if err != nil {
 		return err
 	}
-	c, err := fencelock.New(store, &fencelock.Options{CallTimeout: a.timeout, Patience: a.timeout})
+	c, err := fencelock.New(store, &fencelock.Options{CallTimeout: a.timeout, StoreTimeout: a.timeout})
 	if err != nil {
 		return withCode(exitUsage, err)
 	}

@@ -121,12 +121,12 @@ func TestGuaranteesAreNotAboutGo(t *testing.T) {
 // what they assume.
 func guaranteesTable(t *testing.T, stores []described) string {
 	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the server", "`Require: Correctness`", "Waiters in order", "A waiter is notified", "TTL"}}
-	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `Once`", "`List`", "`Lease.Wanted` notifies", "`Linger`", "Node of a quorum"}}
+	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `Once`", "`List`", "`Lease.Contended` notifies", "`Linger`", "Node of a quorum"}}
 	var assumed strings.Builder
 	for _, d := range stores {
 		c := d.store.Caps()
 		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), notified(c), bounds(c))
-		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), c.Wanted.String(), yes(c.Linger), yes(c.Floor))
+		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), c.Contended.String(), yes(c.Linger), yes(c.Floor))
 		if c.Assumes != "" {
 			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, strings.ReplaceAll(c.Assumes, "\n", " "))
 		}

@@ -97,7 +97,7 @@ func TestPythonReleaseWithALostAnswerIsNoLoss(t *testing.T) {
 			if name == "repeated" && calls.Add(1) == 1 {
 				return nil
 			}
-			return object{"state": "lost", "why": "lease broken by an operator"}
+			return object{"state": "lost", "why": "taken away by an operator"}
 		})
 		wantText(t, pythonRuns(t, `
 try:

@@ -138,7 +138,7 @@ func TestPythonClient(t *testing.T) {
 		p := beginProgram(t, exec.Command("python3", "../../clients/python/guard_example.py", w.balancer.url(), w.token)).want(0)
 		contains(t, p.out.String(), "rejected: token ", "pieces: 98\n")
 	})
-	t.Run("wanted", func(t *testing.T) {
+	t.Run("contended", func(t *testing.T) {
 		h := newPythonWorld(t, pythonLockTTL).holder("x")
 		h.send("lock")
 		token := h.expect("held")[1]
@@ -148,7 +148,7 @@ func TestPythonClient(t *testing.T) {
 			l, _ := h.next("x")
 			got <- l
 		}()
-		h.expect("wanted")
+		h.expect("contended")
 		h.send("release")
 		h.expect("released")
 		if l := <-got; l != nil && l.Token().String() <= token {

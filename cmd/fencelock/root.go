@@ -106,7 +106,7 @@ else to stderr.`,
 		cmds []*cobra.Command
 	}{
 		{"hold", []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand()}},
-		{"inspect", []*cobra.Command{a.lsCommand(), a.whyCommand(), a.topCommand(), a.serveCommand(), a.breakCommand()}},
+		{"inspect", []*cobra.Command{a.lsCommand(), a.whyCommand(), a.topCommand(), a.serveCommand(), a.forceUnlockCommand()}},
 		{"check", []*cobra.Command{a.doctorCommand(), a.settingsCommand(), a.schemaCommand()}},
 		{"more", []*cobra.Command{a.versionCommand(), storesTopic(), exitCodesTopic()}},
 		{"", []*cobra.Command{a.grantsCommand(), a.keepCommand()}},
@@ -200,7 +200,7 @@ the command. What happened instead has its own codes:
    69  the store did not answer
    75  not acquired: another client has the lock (choose another code with -E)
    76  lost: the lock was lost, or about to be, and the command was ended; or the
-       lock was broken by an operator while the command ran
+       lock was taken away by an operator while the command ran
    79  not acquired: the store is new or has lost its data, and grants no new lock
        until every earlier lease must have ended (a grace period); try again later
   125  fencelock itself failed

@@ -40,8 +40,11 @@ type runner struct {
 	status  status
 }
 
+// defaultDrift is that of fencelock.Options, which no flag changes.
+const defaultDrift = 0.01
+
 func (a *app) runCommand() *cobra.Command {
-	r := &runner{app: a, times: jobtimes.Times{Drift: fencelock.DefaultDrift}}
+	r := &runner{app: a, times: jobtimes.Times{Drift: defaultDrift}}
 	cmd := &cobra.Command{
 		Use:   "run LOCK [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -288,7 +291,7 @@ func (r *runner) released(ran, err error) error {
 	r.status.HeldMS = time.Since(r.began).Milliseconds()
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
-	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrReset), errors.Is(err, fencelock.ErrEnded):
+	case errors.Is(err, fencelock.LossForceUnlock), errors.Is(err, fencelock.LossStoreReset), errors.Is(err, fencelock.LossSessionEnded):
 		r.status.Outcome, r.status.Reason = outcomeLost, text.Plain(err.Error())
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
 	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
@@ -316,18 +319,21 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 		return ran
 	})
 	r.status.Occurrence = period
-	switch res.Outcome {
-	case fencelock.OnceNotRun:
-		return r.refused(err)
-	case fencelock.OnceRan, fencelock.OnceFailed:
+	switch {
+	case res.Ran:
 		return r.released(ran, without(err, ran))
+	case err != nil:
+		return r.refused(err)
 	}
 	r.status.Outcome, r.status.Holder = outcomeSkipped, lockview.HolderOf(res.Holder)
-	who := ""
-	if res.Holder != nil {
-		who = ", started by " + res.Holder.Record.Owner
+	what := "running elsewhere"
+	if res.Done {
+		what = "already ran"
 	}
-	r.note("%s at %s: %v%s; skipped", r.name, period, res.Outcome, who)
+	if res.Holder != nil {
+		what += ", started by " + res.Holder.Record.Owner
+	}
+	r.note("%s at %s: %s; skipped", r.name, period, what)
 	return errSkipped
 }
 

@@ -38,7 +38,7 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 	child, err := supervisor.Start(r.argv, r.environment(l), supervisor.At(until))
 	switch {
 	case errors.Is(err, supervisor.ErrTooLate):
-		return r.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), nil)
+		return r.lost(&fencelock.LostError{Reason: fencelock.LossUnrenewed}, nil)
 	case errors.Is(err, supervisor.ErrNotFound):
 		return r.broke(exitNotFound, err)
 	case errors.Is(err, supervisor.ErrNotExecutable):
@@ -198,7 +198,7 @@ func (s *supervision) over() error {
 	case s.cause != nil:
 		return s.lost(s.cause, s.exit)
 	case s.child.Overdue():
-		return s.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), s.exit)
+		return s.lost(&fencelock.LostError{Reason: fencelock.LossUnrenewed}, s.exit)
 	case s.warned && s.status.Recovered:
 		// The lock was held to the end. But whether the command did all of its work or
 		// stopped halfway after TERM only the command knows, and 0 would be a

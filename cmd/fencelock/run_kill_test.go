@@ -216,12 +216,12 @@ func TestRunBroken(t *testing.T) {
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if _, err := c.Break(t.Context(), "a", st.Holders[0].Token); err != nil {
+	if _, err := c.ForceUnlock(t.Context(), "a", st.Holders[0].Token); err != nil {
 		t.Fatal(err)
 	}
 	p.want(exitLost)
 	wantDead(t, found)
-	if got := readStatus(t, file); got.Outcome != "lost" || !strings.Contains(got.Reason, "broken by an operator") || got.Child == nil || got.Child.Signal != 9 {
+	if got := readStatus(t, file); got.Outcome != "lost" || !strings.Contains(got.Reason, "taken away by an operator") || got.Child == nil || got.Child.Signal != 9 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -240,7 +240,7 @@ func TestRunBrokenAndFailed(t *testing.T) {
 			// Every occurrence is a separate lock; ls finds its name.
 			p := fencelockCLI(t, s.url(), append(args, "--", "sh", "-c",
 				path+` break "$(`+path+` ls a`+code+` -o name)" --token $FENCELOCK_TOKEN --reason test >/dev/null; exit `+code)...).want(exitLost)
-			contains(t, p.err.String(), "broken by an operator")
+			contains(t, p.err.String(), "taken away by an operator")
 			if got := readStatus(t, file); got.Outcome != "lost" || got.ExitCode != exitLost || fmt.Sprint(got.Child.Code) != code && got.Child.Signal != int(syscall.SIGKILL) { // killed if it was slow
 				t.Errorf("got %+v", got)
 			}
@@ -366,7 +366,7 @@ func TestRunNestedLocks(t *testing.T) {
 	if err != nil || len(in.Holders) != 1 || in.Holders[0].Record.Labels[lockview.UnderLabel] != st.Holders[0].Record.Owner {
 		t.Errorf("the inner lock does not say under which it is: %+v, %v", in, err)
 	}
-	if _, err := c.Break(t.Context(), "outer", st.Holders[0].Token); err != nil {
+	if _, err := c.ForceUnlock(t.Context(), "outer", st.Holders[0].Token); err != nil {
 		t.Fatal(err)
 	}
 	p.want(exitLost)

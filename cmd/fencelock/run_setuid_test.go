@@ -39,7 +39,7 @@ func TestRunSetUserID(t *testing.T) {
 			case "lock broken":
 				st, err := c.Inspect(t.Context(), what)
 				if err == nil && len(st.Holders) == 1 {
-					_, err = c.Break(t.Context(), what, st.Holders[0].Token)
+					_, err = c.ForceUnlock(t.Context(), what, st.Holders[0].Token)
 				}
 				if err != nil {
 					t.Fatalf("%+v, %v", st, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 func TestRunExitCodes(t *testing.T) {
@@ -350,5 +351,15 @@ func TestSignalWithTheGrant(t *testing.T) {
 	r.signals <- syscall.SIGTERM
 	if len(r.signals) != 1 {
 		t.Error("a signal after the grant was taken away from the command")
+	}
+}
+
+// TestDefaultDrift: the times of run are those of the client it makes.
+func TestDefaultDrift(t *testing.T) {
+	c, err := fencelock.New(memstore.New(nil), nil)
+	must.OK(t, err)
+	defer c.Close(t.Context())
+	if got := c.Guarantees().Drift; got != defaultDrift {
+		t.Errorf("the client allows for a drift of %v, run for %v", got, defaultDrift)
 	}
 }

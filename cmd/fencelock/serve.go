@@ -67,7 +67,7 @@ and whether a job of "fencelock run --once-per" was missed.
 It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the store does not
 answer at the start; later /readyz reports it, and the server goes on.`,
 		Example: `  fencelock serve                                # open http://127.0.0.1:7420
-  fencelock serve token ann --may see,break --users users.json
+  fencelock serve token ann --may see,force-unlock --users users.json
   fencelock serve --users users.json --listen :7420 --tls-cert cert.pem --tls-key key.pem
   curl -s localhost:7420/v1/locks?waited=true | jq '.locks[].lock'`,
 		Args: exactly(0, "no arguments"),
@@ -268,7 +268,7 @@ the file when the new one is in use. Its rights stay as they are, and --may or -
 that differ from them are an error: edit the file to change the rights of a user, or to
 give it certificates; the server reads it again within a second.`,
 		Example: `  fencelock serve token ann --users users.json
-  fencelock serve token oncall --may see,break --prefix orders/ --users users.json`,
+  fencelock serve token oncall --may see,force-unlock --prefix orders/ --users users.json`,
 		Args: exactly(1, "the name of a user"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed("may") || cmd.Flags().Changed("prefix")
@@ -277,7 +277,7 @@ give it certificates; the server reads it again within a second.`,
 	}
 	cmd.Flags().StringVar(&users, "users", "", "file of users; it is made if it is not there")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "the user has the rights on names that begin with this (default: all)")
-	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, break; or none")
+	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, force-unlock; or none")
 	return cmd
 }
 
@@ -293,7 +293,7 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 	}
 	for _, text := range may {
 		if !slices.Contains(access.Rights, access.Right(text)) {
-			return usage("--may %s: rights are see, take and break, or none alone", text)
+			return usage("--may %s: rights are see, take and force-unlock, or none alone", text)
 		}
 		grant.May = append(grant.May, access.Right(text))
 	}

@@ -77,8 +77,8 @@ func TestServeUsers(t *testing.T) {
 	dir := t.TempDir()
 	users, log := filepath.Join(dir, "users.json"), filepath.Join(dir, "audit.log")
 	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann").want(64).err.String(), "--users")
-	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "all", "--users", users).want(64).err.String(), "see, take and break")
-	made := fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,break", "--prefix", "a", "--users", users).want(0)
+	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "all", "--users", users).want(64).err.String(), "see, take and force-unlock")
+	made := fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,force-unlock", "--prefix", "a", "--users", users).want(0)
 	token := strings.TrimSpace(made.out.String())
 	if text, err := os.ReadFile(users); err != nil || strings.Contains(string(text), token) || strings.Contains(made.err.String(), token) {
 		t.Errorf("the file has the token: %s, %v", text, err)
@@ -95,7 +95,7 @@ func TestServeUsers(t *testing.T) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	must.OK(t, err)
-	contains(t, string(text), `"name":"ann"`, `"prefix":"a"`, `"break"`)
+	contains(t, string(text), `"name":"ann"`, `"prefix":"a"`, `"force-unlock"`)
 	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"event":"denied"`) {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/text"
+	"github.com/fencelock/fencelock/driver"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -192,7 +193,7 @@ func (a *app) explainCycles(byName map[string]*fencelock.Status, cycles [][]grap
 		fmt.Fprintf(a.out, "\ncircle: %s\n", cycleInWords(c))
 		last := c[len(c)-1]
 		if h := holderNamed(byName[last.Lock], last.Holder); h != nil {
-			fmt.Fprintf(a.out, "  to end it: stop one of them, or fencelock break %s --token %s --reason ...\n", last.Lock, h.Token)
+			fmt.Fprintf(a.out, "  to end it: stop one of them, or fencelock force-unlock %s --token %s --reason ...\n", last.Lock, h.Token)
 		}
 	}
 }
@@ -394,8 +395,8 @@ func underWhom(w *fencelock.Waiter) string {
 	return ""
 }
 
-func kindOf(mode fencelock.Mode, weight int64) string {
-	if mode == fencelock.Shared && weight > 1 {
+func kindOf(mode driver.Mode, weight int64) string {
+	if mode == driver.Shared && weight > 1 {
 		return fmt.Sprintf("shared, weight %d", weight)
 	}
 	return mode.String()

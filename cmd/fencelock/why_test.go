@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/lockview"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 )
 
@@ -40,7 +41,7 @@ func TestWhy(t *testing.T) {
 	}
 	out := fencelockCLI(t, s.url(), "why", "a").want(exitFailed).out.String()
 	contains(t, out, "held by holder-of-a", "(tangled)", "which itself waits for b", "b: held by holder-of-b", "and so on in a circle",
-		"circle: holder-of-a holds a and waits for b; holder-of-b holds b and waits for a", "fencelock break b --token")
+		"circle: holder-of-a holds a and waits for b; holder-of-b holds b and waits for a", "fencelock force-unlock b --token")
 	var v whyJSON
 	must.OK(t, json.Unmarshal([]byte(fencelockCLI(t, s.url(), "why", "-o", "json").want(exitFailed).out.String()), &v))
 	if len(v.Cycles) != 1 || len(v.Cycles[0]) != 2 || len(v.Locks) != 2 {
@@ -92,7 +93,7 @@ func TestWhyOneLock(t *testing.T) {
 func TestViewOfKeptAndShared(t *testing.T) {
 	var b strings.Builder
 	err := writeLock(&b, fencelock.Status{Name: "x", Limit: 5, Grace: time.Minute, Waiting: 200, MoreHolders: 40,
-		Holders: []fencelock.Holder{{Kept: true, EndsIn: time.Hour, Record: fencelock.Record{Owner: "ann", Trace: "00-ab"}, Mode: fencelock.Shared, Weight: 3}, {Linger: 2 * time.Second}},
+		Holders: []fencelock.Holder{{Kept: true, EndsIn: time.Hour, Record: fencelock.Record{Owner: "ann", Trace: "00-ab"}, Mode: driver.Shared, Weight: 3}, {Linger: 2 * time.Second}},
 		Waiters: []fencelock.Waiter{{Record: fencelock.Record{Owner: "bob", Labels: map[string]string{lockview.UnderLabel: "eve"}}, Weight: 1}}}, 0)
 	must.OK(t, err)
 	contains(t, b.String(), "lingers  2.0s after an unlock, free on request")

@@ -93,9 +93,9 @@ var (
 	queue   = need{"Caps.Queue", func(_ *Harness, c driver.Caps) bool { return c.Queue }}
 	push    = need{"Caps.Push", func(_ *Harness, c driver.Caps) bool { return c.Push }}
 	noPush  = need{"a store without Caps.Push", func(_ *Harness, c driver.Caps) bool { return !c.Push }}
-	atOnce  = need{"Caps.Wanted at once", func(_ *Harness, c driver.Caps) bool { return c.Wanted == driver.NoticeAtOnce }}
-	atKeep  = need{"a store without notices before the next renewal (Caps.Wanted)", func(_ *Harness, c driver.Caps) bool { return c.Wanted == driver.NoticeAtRenewal }}
-	noticed = need{"Caps.Wanted", func(_ *Harness, c driver.Caps) bool { return c.Wanted != driver.NoNotice }}
+	atOnce  = need{"Caps.Contended at once", func(_ *Harness, c driver.Caps) bool { return c.Contended == driver.NoticeAtOnce }}
+	atKeep  = need{"a store without notices before the next renewal (Caps.Contended)", func(_ *Harness, c driver.Caps) bool { return c.Contended == driver.NoticeAtRenewal }}
+	noticed = need{"Caps.Contended", func(_ *Harness, c driver.Caps) bool { return c.Contended != driver.NoNotice }}
 	lingers = need{"Caps.Linger", func(_ *Harness, c driver.Caps) bool { return c.Linger }}
 	sharing = need{"Caps.Shared", func(_ *Harness, c driver.Caps) bool { return c.Shared }}
 	limits  = need{"Caps.Shared with limits", func(_ *Harness, c driver.Caps) bool { return c.Shared && !c.NoLimits }}

@@ -53,8 +53,8 @@ func (s *session) wait(name string) {
 	})
 }
 
-// mustBeWanted waits for the notice about a granted claim.
-func (w *request) mustBeWanted() {
+// mustBeContended waits for the notice about a granted claim.
+func (w *request) mustBeContended() {
 	ctx, cancel := w.s.t.bounded()
 	defer cancel()
 	for {
@@ -69,8 +69,8 @@ func (w *request) mustBeWanted() {
 	}
 }
 
-// mustNotBeWanted fails if there was a notice about the claim so far.
-func (w *request) mustNotBeWanted() {
+// mustNotBeContended fails if there was a notice about the claim so far.
+func (w *request) mustNotBeContended() {
 	for {
 		select {
 		case seq := <-w.s.notices:
@@ -95,9 +95,9 @@ func (w *request) watch() {
 func w6Queued(t *scene) {
 	name := t.name("lock")
 	holder := t.open(name).grant(name, watched)
-	holder.mustNotBeWanted()
+	holder.mustNotBeContended()
 	t.openElsewhere(name).wait(name)
-	holder.mustBeWanted()
+	holder.mustBeContended()
 }
 
 func w6Promoted(t *scene) {
@@ -105,9 +105,9 @@ func w6Promoted(t *scene) {
 	first := t.open(name).grant(name)
 	next := t.openElsewhere(name).queue(name, watched)
 	t.pushed(next, func() { first.withdraw() })
-	next.mustNotBeWanted()
+	next.mustNotBeContended()
 	t.open(name).wait(name)
-	next.mustBeWanted()
+	next.mustBeContended()
 }
 
 func w6Readers(t *scene) {
@@ -115,8 +115,8 @@ func w6Readers(t *scene) {
 	a := t.open(name).grant(name, shared, watched)
 	b := t.openElsewhere(name).grant(name, shared, watched)
 	t.open(name).wait(name)
-	a.mustBeWanted()
-	b.mustBeWanted()
+	a.mustBeContended()
+	b.mustBeContended()
 }
 
 func w6Resumed(t *scene) {
@@ -125,7 +125,7 @@ func w6Resumed(t *scene) {
 	again := holder.on(holder.s.resume())
 	again.granted()
 	t.openElsewhere(name).wait(name)
-	again.mustBeWanted()
+	again.mustBeContended()
 }
 
 func w7BeforeTheGrant(t *scene) {
@@ -135,7 +135,7 @@ func w7BeforeTheGrant(t *scene) {
 	t.open(name).wait(name)
 	first.withdraw()
 	next.granted()
-	next.mustBeWanted()
+	next.mustBeContended()
 }
 
 func w7BeforeTheWatch(t *scene) {
@@ -143,7 +143,7 @@ func w7BeforeTheWatch(t *scene) {
 	holder := t.open(name).grant(name)
 	t.openElsewhere(name).wait(name)
 	holder.watch()
-	holder.mustBeWanted()
+	holder.mustBeContended()
 }
 
 func w7Reclaimed(t *scene) { w7After(t, t.reset) }
@@ -161,17 +161,17 @@ func w7After(t *scene, loss func()) {
 	}
 	t.passGrace(name, again.s) // a claim may be queued only then
 	t.openElsewhere(name).wait(name)
-	again.mustBeWanted()
+	again.mustBeContended()
 }
 
 func w8Renewal(t *scene) {
 	name := t.name("lock")
 	holder := t.open(name).grant(name, watched)
 	holder.s.keepAlive()
-	holder.mustNotBeWanted()
+	holder.mustNotBeContended()
 	t.openElsewhere(name).queue(name)
 	holder.s.keepAlive()
-	holder.mustBeWanted()
+	holder.mustBeContended()
 }
 
 func w8WatchedLater(t *scene) {
@@ -180,7 +180,7 @@ func w8WatchedLater(t *scene) {
 	t.openElsewhere(name).queue(name)
 	holder.watch()
 	holder.s.keepAlive()
-	holder.mustBeWanted()
+	holder.mustBeContended()
 }
 
 func w8Reclaimed(t *scene) {
@@ -194,13 +194,13 @@ func w8Reclaimed(t *scene) {
 	t.passGrace(name, again.s)
 	t.openElsewhere(name).queue(name)
 	again.s.keepAlive()
-	again.mustBeWanted()
+	again.mustBeContended()
 }
 
 func w10Shown(t *scene) {
 	name := t.name("lock")
-	if t.caps.Wanted != driver.NoticeAtOnce {
-		t.fatalf("Caps.Linger is set, and Wanted is %v", t.caps.Wanted)
+	if t.caps.Contended != driver.NoticeAtOnce {
+		t.fatalf("Caps.Linger is set, and Contended is %v", t.caps.Contended)
 	}
 	const d = 700 * time.Millisecond
 	holder := t.open(name).grant(name, watched, func(c *driver.Claim) { c.Terms.Linger = d })
@@ -243,7 +243,7 @@ func w9Only(t *scene) {
 				t.fatalf("a notice about %v, for which no claim waits", quiet)
 			}
 			if seq == wanted.claim.Seq {
-				quiet.mustNotBeWanted()
+				quiet.mustNotBeContended()
 				return
 			}
 		default:

@@ -20,7 +20,7 @@ type session struct {
 	// ttl is the TTL the store answered with.
 	ttl time.Duration
 	seq uint64
-	// notices has the claims that the store called Wanted with. Of many at once some may
+	// notices has the claims that the store called Contended with. Of many at once some may
 	// be dropped: a store may repeat a notice.
 	notices chan uint64
 }
@@ -44,8 +44,8 @@ func (t *scene) openRequest(store driver.Store, req driver.OpenRequest) *session
 	ctx, cancel := t.bounded()
 	defer cancel()
 	notices := make(chan uint64, 64)
-	if req.Wanted == nil {
-		req.Wanted = func(seq uint64) {
+	if req.Contended == nil {
+		req.Contended = func(seq uint64) {
 			select {
 			case notices <- seq:
 			default:

@@ -169,7 +169,7 @@ func TestSkippedIsCountedWithReasons(t *testing.T) {
 
 func TestClaimedCapabilityIsNotSkipped(t *testing.T) {
 	caps := driver.Caps{
-		Fencing: driver.Strict, Grace: true, Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Linger: true, Shared: true,
+		Fencing: driver.Strict, Grace: true, Queue: true, Push: true, Contended: driver.NoticeAtOnce, Linger: true, Shared: true,
 		Reentry: true, Hold: true, Floor: true, Listing: true, MinTTL: 2, MaxTTL: 1 << 40,
 	}
 	h := hollowHarness(caps)

@@ -11,7 +11,7 @@ import (
 )
 
 // Watches watch the queues behind the grants of a session, for a store on whose server a client can
-// wait for a change. A watch ends with the first claim that is queued: OpenRequest.Wanted is called then.
+// wait for a change. A watch ends with the first claim that is queued: OpenRequest.Contended is called then.
 type Watches struct {
 	// Pause is how long a watch that failed pauses before the next try: short against a renewal.
 	Pause time.Duration
@@ -22,7 +22,7 @@ type Watches struct {
 	by     map[uint64]context.CancelFunc // by claim, also of those that were notified
 }
 
-// Report calls wanted from now on: it is OpenRequest.Wanted, which may be nil.
+// Report calls wanted from now on: it is OpenRequest.Contended, which may be nil.
 func (w *Watches) Report(wanted func(seq uint64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

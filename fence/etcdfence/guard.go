@@ -48,7 +48,7 @@ const width = 19
 func digits(token uint64) string { return fmt.Sprintf("%0*d", width, token) }
 
 // Raise raises the fence to the token that ctx carries. Do that before reading,
-// unless Do reads, and with the token that Client.Break returned, to fence a
+// unless Do reads, and with the token that Client.ForceUnlock returned, to fence a
 // broken holder off. It returns an error that wraps fence.ErrStale if a newer
 // token was there.
 func (g *Guard) Raise(ctx context.Context) error {
@@ -66,7 +66,7 @@ func (g *Guard) Raise(ctx context.Context) error {
 // more than MaxOps operations or writes a key twice: that error wraps the one of
 // package rpctypes and says so. Any other error leaves the outcome unknown.
 func (g *Guard) Do(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, error) {
-	m, err := fence.From(ctx, g.lock)
+	m, err := fence.FromContext(ctx, g.lock)
 	if err != nil {
 		return nil, err
 	}

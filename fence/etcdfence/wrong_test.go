@@ -61,7 +61,7 @@ var wrongGuards = []struct {
 // is above the limit.
 func byTxn(kv clientv3.KV, lock string, v *fencetest.Value, rule func(fence.Mark) (limit, keep string)) {
 	admit := func(ctx context.Context, ops ...clientv3.Op) error {
-		m, err := fence.From(ctx, lock)
+		m, err := fence.FromContext(ctx, lock)
 		if err != nil {
 			return err
 		}

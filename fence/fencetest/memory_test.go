@@ -40,7 +40,7 @@ var errLost = errors.New("the connection broke")
 
 // raise checks and keeps a mark, and then does what was admitted, in one step.
 func (m *memory) raise(ctx context.Context, admitted func()) error {
-	given, err := fence.From(ctx, m.lock)
+	given, err := fence.FromContext(ctx, m.lock)
 	if err != nil {
 		return err
 	}

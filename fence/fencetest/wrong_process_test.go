@@ -15,7 +15,7 @@ import (
 // writeDoesNotRaise checks and writes in one step and leaves the fence as it was.
 func writeDoesNotRaise(m *memory, v *fencetest.Value) {
 	v.Write = func(ctx context.Context, value string) error {
-		given, err := fence.From(ctx, m.lock)
+		given, err := fence.FromContext(ctx, m.lock)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func TestFencesOfCutNamesAreRefused(t *testing.T) {
 		shared := fences[short]
 		return (&resource{}).open(lock, func(m *memory, v *fencetest.Value) {
 			guard := func(ctx context.Context, work func()) error {
-				given, err := fence.From(ctx, lock)
+				given, err := fence.FromContext(ctx, lock)
 				if err != nil {
 					return err
 				}

@@ -17,7 +17,7 @@ import (
 func rule(check func(kept, given fence.Mark) error) func(*memory, *fencetest.Value) {
 	return func(m *memory, v *fencetest.Value) {
 		admit := func(ctx context.Context, admitted func()) error {
-			given, err := fence.From(ctx, m.lock)
+			given, err := fence.FromContext(ctx, m.lock)
 			if err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func noGuard(m *memory, v *fencetest.Value) {
 // peek reads, and has the token only.
 func peek(m *memory) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		if _, err := fence.From(ctx, m.lock); err != nil {
+		if _, err := fence.FromContext(ctx, m.lock); err != nil {
 			return "", err
 		}
 		return m.Read(ctx)
@@ -196,7 +196,7 @@ func checkThenWrite(m *memory, v *fencetest.Value) {
 
 func checkThenRaise(m *memory, v *fencetest.Value) {
 	v.Enter = func(ctx context.Context) (string, error) {
-		given, err := fence.From(ctx, m.lock)
+		given, err := fence.FromContext(ctx, m.lock)
 		if err != nil {
 			return "", err
 		}
@@ -238,7 +238,7 @@ func oneWritePerToken(m *memory, v *fencetest.Value) {
 // entryLowers is a fence by equality: the holder that entered last may write.
 func entryLowers(m *memory, v *fencetest.Value) {
 	v.Enter = func(ctx context.Context) (string, error) {
-		given, err := fence.From(ctx, m.lock)
+		given, err := fence.FromContext(ctx, m.lock)
 		if err != nil {
 			return "", err
 		}
@@ -252,7 +252,7 @@ func entryLowers(m *memory, v *fencetest.Value) {
 func refusalMoves(m *memory, v *fencetest.Value) {
 	v.Write = func(ctx context.Context, value string) error {
 		err := m.Write(ctx, value)
-		if given, _ := fence.From(ctx, m.lock); errors.Is(err, fence.ErrStale) {
+		if given, _ := fence.FromContext(ctx, m.lock); errors.Is(err, fence.ErrStale) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.kept = given

@@ -82,7 +82,7 @@ func (d *Dir) folder(name string, err error) (string, error) {
 // the version is removed again. Any other error of the switch leaves the outcome
 // unknown.
 func (d *Dir) Publish(ctx context.Context, write func(folder string) error) error {
-	m, err := fence.From(ctx, d.lock)
+	m, err := fence.FromContext(ctx, d.lock)
 	if err != nil {
 		return err
 	}

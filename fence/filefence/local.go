@@ -71,7 +71,7 @@ func (l *Local) Get(context.Context) (string, error) {
 
 // raise checks the token and does what it admits under the lock of the kernel.
 func (l *Local) raise(ctx context.Context, admitted func(*pointed) (changed bool)) error {
-	given, err := fence.From(ctx, l.lock)
+	given, err := fence.FromContext(ctx, l.lock)
 	if err != nil {
 		return err
 	}

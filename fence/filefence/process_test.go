@@ -77,7 +77,7 @@ func (r request) elsewhere(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.Mark, err = fence.From(ctx, r.Lock); err != nil {
+	if r.Mark, err = fence.FromContext(ctx, r.Lock); err != nil {
 		return "", err
 	}
 	in, err := json.Marshal(r)

@@ -28,7 +28,7 @@ type Shelf struct {
 
 // Put finds the token in the context of the request, where Handler has put it.
 func (s *Shelf) Put(ctx context.Context, text string) error {
-	given, err := fence.From(ctx, "shelf")
+	given, err := fence.FromContext(ctx, "shelf")
 	if err != nil {
 		return err
 	}

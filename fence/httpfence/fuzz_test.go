@@ -38,7 +38,7 @@ func FuzzHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lock, first, second string, twice bool) {
 		var passed []fence.Mark
 		next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			m, err := fence.From(r.Context(), lock)
+			m, err := fence.FromContext(r.Context(), lock)
 			if err != nil {
 				t.Errorf("a request without the token of %q passed: %v", lock, err)
 			}

@@ -95,7 +95,7 @@ func TestTransportSendsTheLeaseOfTheContext(t *testing.T) {
 func TestHandlerAnswers(t *testing.T) {
 	var seen fence.Mark
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen, _ = fence.From(r.Context(), "a")
+		seen, _ = fence.FromContext(r.Context(), "a")
 		_, _ = io.WriteString(w, "done")
 	})
 	h, err := httpfence.Handler(func(*http.Request) string { return "a" }, next, &httpfence.Options{Remember: 1})

@@ -38,7 +38,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	m, err := fence.Innermost(r.Context())
 	if lock != "" {
-		m, err = fence.From(r.Context(), lock)
+		m, err = fence.FromContext(r.Context(), lock)
 	}
 	trusted := t.trusts(r)
 	if err == nil && !trusted && lock != "" {

@@ -106,7 +106,7 @@ func hashTag(key string) (tag string, tagged bool, err error) {
 }
 
 // Raise raises the fence to the token that ctx carries. Do that before reading,
-// unless a script reads, and with the token that Client.Break returned, to fence
+// unless a script reads, and with the token that Client.ForceUnlock returned, to fence
 // a broken holder off. It returns an error that wraps fence.ErrStale if a newer
 // token was there.
 func (g *Guard) Raise(ctx context.Context) error {
@@ -124,7 +124,7 @@ func (g *Guard) Raise(ctx context.Context) error {
 // outcome unknown. Whatever the client's MaxRetries, a script that may have
 // arrived is not sent again: call Run again with the same token and look.
 func (g *Guard) Run(ctx context.Context, s *Script, keys []string, args ...any) (any, error) {
-	m, err := fence.From(ctx, g.lock)
+	m, err := fence.FromContext(ctx, g.lock)
 	if err != nil {
 		return nil, err
 	}

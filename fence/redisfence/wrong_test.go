@@ -75,7 +75,7 @@ func byScript(client *redis.Client, lock string, v *fencetest.Value, refuse stri
 		if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2]) end
 		return 1`)
 	v.Write = func(ctx context.Context, value string) error {
-		m, err := fence.From(ctx, lock)
+		m, err := fence.FromContext(ctx, lock)
 		if err != nil {
 			return err
 		}

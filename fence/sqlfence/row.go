@@ -81,7 +81,7 @@ func (r *Row) Update(ctx context.Context, db Querier, lock string, key any, set 
 }
 
 func (r *Row) update(ctx context.Context, db Querier, lock string, key any, set string, args []any) error {
-	m, err := fence.From(ctx, lock)
+	m, err := fence.FromContext(ctx, lock)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (g *Table) Schema() string {
 // fence.ErrStale, fence.ErrNoToken or fence.ErrWrongLock means that f was not
 // run. An error of the commit leaves the outcome unknown.
 func (g *Table) Do(ctx context.Context, db *sql.DB, lock string, f func(ctx context.Context, tx *sql.Tx) error) error {
-	if _, err := fence.From(ctx, lock); err != nil {
+	if _, err := fence.FromContext(ctx, lock); err != nil {
 		return err // before a connection is taken
 	}
 	tx, err := db.BeginTx(ctx, g.tx)
@@ -105,9 +105,9 @@ func (g *Table) Do(ctx context.Context, db *sql.DB, lock string, f func(ctx cont
 // back.
 //
 // With a *sql.DB it raises the fence by itself. Do that with the token that
-// Client.Break returned, to fence a broken holder off.
+// Client.ForceUnlock returned, to fence a broken holder off.
 func (g *Table) Raise(ctx context.Context, tx Querier, lock string) error {
-	m, err := fence.From(ctx, lock)
+	m, err := fence.FromContext(ctx, lock)
 	if err != nil {
 		return err
 	}

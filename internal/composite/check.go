@@ -67,7 +67,7 @@ func Common(a, b driver.Caps) driver.Caps {
 	// Grants survive a crash if they do so in each of them, in whatever way.
 	a.Grace = (a.Grace || b.Grace) && survives(a) && survives(b)
 	a.Durability = min(a.Durability, b.Durability)
-	a.Wanted = min(a.Wanted, b.Wanted)
+	a.Contended = min(a.Contended, b.Contended)
 	a.Linger = a.Linger && b.Linger
 	a.Shared = a.Shared && b.Shared
 	a.NoLimits = a.NoLimits || b.NoLimits

@@ -339,9 +339,9 @@ func (a *acquisition) retryOrFail(ctx context.Context, err error) error {
 	}
 	a.failures++
 	a.noteFailure(err)
-	if waited := a.c.clock.Sent().Sub(a.failingSince); waited >= a.c.opts.Patience {
+	if waited := a.c.clock.Sent().Sub(a.failingSince); waited >= a.c.opts.StoreTimeout {
 		return a.c.fail(Failure{Op: "lock", Name: a.name, Err: Unavailable(err),
-			Hint: "it has not answered for " + waited.Round(time.Millisecond).String() + " (Options.Patience)"})
+			Hint: "it has not answered for " + waited.Round(time.Millisecond).String() + " (Options.StoreTimeout)"})
 	}
 	if !Sleep(ctx, timing.Backoff(a.failures, a.c.opts.TTL/500, a.c.opts.TTL/15, rand.Float64())) {
 		return a.expired(ctx)

@@ -19,15 +19,16 @@ type Config struct {
 	Drift        float64
 	Margin       time.Duration
 	CallTimeout  time.Duration
-	Patience     time.Duration
+	StoreTimeout time.Duration
 	LocalHandoff time.Duration
 	// NewLease returns the state of a new lease of the API, which holds it: one
 	// allocation for both.
 	NewLease func() *Lease
-	// Error, Busy and Grace make errors of the API.
+	// Error, Busy, Grace and Lost make errors of the API.
 	Error func(Failure) error
 	Busy  func(Busy) error
 	Grace func(Grace) error
+	Lost  func(Loss) error
 	// Observer may be nil: then no event is built.
 	Observer Observer
 }

@@ -74,7 +74,7 @@ func TestContextErrorIsPreserved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := newStore()
-				c := newClient(t, bent(t, m, w.fault), &fencelock.Options{Patience: time.Hour})
+				c := newClient(t, bent(t, m, w.fault), &fencelock.Options{StoreTimeout: time.Hour})
 				if w.taken {
 					lock(t, newClient(t, m, nil), "x")
 				}
@@ -162,7 +162,7 @@ func TestSilenceEndsTheWaitAfterPatience(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				const patience = 20 * time.Second
-				c := newClient(t, bent(t, newStore(), fault), &fencelock.Options{Patience: patience})
+				c := newClient(t, bent(t, newStore(), fault), &fencelock.Options{StoreTimeout: patience})
 				began := time.Now()
 				_, err := c.Mutex("x").Lock(ctxb)
 				wantIs(t, "Lock", err, fencelock.ErrUnavailable)
@@ -251,7 +251,7 @@ func TestWithContextEndsWithBoth(t *testing.T) {
 		ctx, cancel = l.WithContext(ctxb)
 		defer cancel()
 		<-ctx.Done()
-		wantIs(t, "the cause", context.Cause(ctx), fencelock.ErrLost, fencelock.ErrExpired)
+		wantIs(t, "the cause", context.Cause(ctx), fencelock.ErrLost, fencelock.LossMaxHold)
 		if fencelock.Innermost(ctxb) != nil {
 			t.Error("a context without a lease has an innermost one")
 		}
@@ -269,13 +269,13 @@ func TestDoOfEveryKind(t *testing.T) {
 			"client":    func(ctx context.Context, fn work) error { return c.Do(ctx, "x", fn) },
 			"mutex":     c.Mutex("x").Do,
 			"writer":    rw.Do,
-			"reader":    rw.RDo,
+			"reader":    rw.DoRead,
 			"semaphore": func(ctx context.Context, fn work) error { return sem.Do(ctx, 2, fn) },
 		} {
 			own := errors.New(name)
 			err := do(ctxb, func(ctx context.Context, l *fencelock.Lease) error {
 				st, err := c.Inspect(ctx, "x")
-				if err != nil || len(st.Holders) != 1 || (st.Holders[0].Mode == fencelock.Shared) != (name == "reader" || name == "semaphore") ||
+				if err != nil || len(st.Holders) != 1 || (st.Holders[0].Mode == driver.Shared) != (name == "reader" || name == "semaphore") ||
 					st.Holders[0].Weight != map[bool]int64{false: 1, true: 2}[name == "semaphore"] {
 					t.Errorf("%s: %+v, %v", name, st.Holders, err)
 				}

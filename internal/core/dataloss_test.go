@@ -179,8 +179,8 @@ func TestLeaseThatTheStoreLostIsLost(t *testing.T) {
 		if notified := ended(t, held).Sub(began); notified > renewal {
 			t.Errorf("notified after %v; want it with the next renewal", notified)
 		}
-		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrReset)
-		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.ErrReset)
+		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossStoreReset)
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.LossStoreReset)
 		if next := waiter.wait(t, time.Second); next.Token() <= l.Token() {
 			t.Errorf("token %v after %v", next.Token(), l.Token())
 		}
@@ -232,9 +232,9 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 		l, untouched := lock(t, a, "x"), lock(t, a, "y")
 		held := l.Context()
 		w := start(ctxb, b.Mutex("x"))
-		_, err := b.Break(ctxb, "x", l.Token()+driver.TokenStep)
+		_, err := b.ForceUnlock(ctxb, "x", l.Token()+driver.TokenStep)
 		wantIs(t, "Break with another token", err, fencelock.ErrNotHeld)
-		fence, err := b.Break(ctxb, "x", l.Token())
+		fence, err := b.ForceUnlock(ctxb, "x", l.Token())
 		must.OK(t, err)
 		began := time.Now()
 		next := w.wait(t, 0)
@@ -244,8 +244,8 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 		if notified := ended(t, held).Sub(began); notified > renewal {
 			t.Errorf("notified after %v; want it with the next renewal", notified)
 		}
-		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrBroken)
-		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrBroken)
+		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossForceUnlock)
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.LossForceUnlock)
 		synctest.Wait()
 		if n := len(st.Sent(faultstore.Withdraw)); n != 1 { // the store lists it until then
 			t.Errorf("withdrawn %d times; want once", n)

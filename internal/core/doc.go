@@ -20,7 +20,7 @@
 //	what a wait reports       waitreport.go
 //	what a grant becomes      grant.go, release.go, downgrade.go
 //	renewal, trusted time     session.go, renewal.go
-//	notices of waiters        wanted.go
+//	notices of waiters        contended.go
 //	locks kept after unlock   lease.go, try.go
 //	a store that lost data    reclaim.go
 //	claims of unknown outcome cleanup.go

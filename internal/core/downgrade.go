@@ -82,7 +82,7 @@ func (l *Lease) reshape(ctx context.Context, claim *driver.Claim) error {
 			if err := l.Err(); err != nil { // unlocked or lost during the call
 				return err
 			}
-			return lost(ErrBroken)
+			return s.c.lost(ForceUnlocked)
 		case errors.Is(err, driver.ErrGone):
 			s.endIfGone(err)
 			return context.Cause(s.ctx)

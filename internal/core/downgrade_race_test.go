@@ -155,7 +155,7 @@ func TestDowngradedLeaseKeepsItsEnd(t *testing.T) {
 		l := write(t, c.RWMutex("x", fencelock.MaxHold(5*time.Second)))
 		must.OK(t, c.RWMutex("x").Downgrade(ctxb, l))
 		wantNear(t, "notified", ended(t, l.Context()), began.Add(fixedFor(5*time.Second)))
-		wantIs(t, "cause", context.Cause(l.Context()), fencelock.ErrExpired)
+		wantIs(t, "cause", context.Cause(l.Context()), fencelock.LossMaxHold)
 		time.Sleep(time.Second)
 		wantClaims(t, m, "x", 0, 0)
 	})
@@ -174,7 +174,7 @@ func TestDowngradeWaitsForTheReclaim(t *testing.T) {
 		_ = start(ctxb, c.Mutex("y")) // finds out; granted after the grace period
 		time.Sleep(time.Second)       // the reclaim is under way
 		must.OK(t, mu.Downgrade(ctxb, l))
-		if st := status(t, m, "x"); len(st.Holders) != 1 || st.Holders[0].Mode != fencelock.Shared {
+		if st := status(t, m, "x"); len(st.Holders) != 1 || st.Holders[0].Mode != driver.Shared {
 			t.Errorf("the store has %+v, want a reader", st.Holders)
 		}
 		unlock(t, l)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
@@ -97,7 +98,7 @@ func TestConcurrentDowngradesBothWait(t *testing.T) {
 			if _, err := d.Wait(); err != nil {
 				t.Error(err)
 			}
-			if mode := status(t, m, "x").Holders[0].Mode; mode != fencelock.Shared {
+			if mode := status(t, m, "x").Holders[0].Mode; mode != driver.Shared {
 				t.Errorf("Downgrade returned, and the store has it as %v", mode)
 			}
 		}

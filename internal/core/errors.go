@@ -3,6 +3,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,6 @@ var (
 	ErrClosed      = errors.New("fencelock: client closed")
 	ErrUnavailable = errors.New("fencelock: store unavailable")
 	ErrReleased    = errors.New("fencelock: lease released")
-	ErrExpired     = errors.New("fencelock: lease reached its end")
-	ErrUnrenewed   = errors.New("fencelock: session not renewed in time")
-	ErrEnded       = errors.New("fencelock: session ended by the store")
-	ErrBroken      = errors.New("fencelock: lease broken by an operator")
-	ErrReset       = errors.New("fencelock: lease lost with the store's data")
 	ErrUpgrade     = errors.New("fencelock: a read lock cannot become a write lock; unlock it first")
 )
 
@@ -72,8 +68,29 @@ func Unavailable(causes ...error) error {
 	return c
 }
 
-// lost wraps the reason of a loss: one that the API documents, and what it came from.
-func lost(why ...error) error { return chain(ErrLost, why...) }
+// Reason is why a lease was lost. The API has and documents the same values.
+type Reason uint8
+
+// The reasons.
+const (
+	Unrenewed Reason = iota + 1
+	SessionEnded
+	StoreReset
+	ForceUnlocked
+	MaxHoldReached
+	Unmarked
+)
+
+// Loss is the loss of a lease: why, and what it came from, which may be nil.
+type Loss struct {
+	Reason Reason
+	Err    error
+}
+
+// lost returns the error of a loss; from is what it came from.
+func (c *Client) lost(why Reason, from ...error) error {
+	return c.opts.Lost(Loss{Reason: why, Err: cmp.Or(from...)})
+}
 
 // CtxError keeps the context's own error and its cause, which may be the loss
 // of an outer lease.

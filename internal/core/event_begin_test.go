@@ -92,7 +92,7 @@ func TestLossBeforeTheBeginningIsAnnounced(t *testing.T) {
 		store := newStore()
 		c := newClient(t, store, &fencelock.Options{Hooks: fencelock.Hooks{Event: b.event}})
 		l := lock(t, c, "x", fencelock.MaxHold(500*time.Millisecond))
-		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrExpired)
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.LossMaxHold)
 		b.want(t, 1)
 	})
 }

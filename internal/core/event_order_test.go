@@ -101,7 +101,7 @@ func TestSlowHookDoesNotDelayTheNotice(t *testing.T) {
 		}
 		for name, w := range next {
 			w.wait(t, ttl)
-			wantIs(t, "cause of "+name, context.Cause(held[name]), fencelock.ErrUnrenewed)
+			wantIs(t, "cause of "+name, context.Cause(held[name]), fencelock.LossUnrenewed)
 		}
 		time.Sleep(time.Minute) // the hooks have returned
 	})
@@ -120,7 +120,7 @@ func TestSlowHookDoesNotDelayTheNoticeOfABreak(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			l := lock(t, c, name)
 			held = append(held, l.Context())
-			if _, err := c.Break(ctxb, name, l.Token()); err != nil {
+			if _, err := c.ForceUnlock(ctxb, name, l.Token()); err != nil {
 				t.Fatal(err)
 			}
 		}

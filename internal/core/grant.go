@@ -225,7 +225,7 @@ const maxLateGrants = 3
 func (a *acquisition) admit(ctx context.Context, p *sentClaim, ans *answer) (*Lease, error) {
 	now := a.c.clock.Recent()
 	if now >= clock.Instant(p.s.deadline.Load()) {
-		p.s.end(lost(ErrUnrenewed)) // a grant that is learned too late does not count
+		p.s.end(p.s.c.lost(Unrenewed)) // a grant that is learned too late does not count
 		return nil, driver.ErrGone
 	}
 	l, err := a.install(ctx, p, ans, now)

@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/timing"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -210,13 +211,13 @@ func TestLocalHandoffIsBoundedInTime(t *testing.T) {
 		for range 5 {
 			began := time.Now()
 			unlock(t, start(ctxb, other.Mutex("x")).wait(t, time.Minute))
-			if waited := time.Since(began); waited > fencelock.DefaultLocalHandoff+40*time.Millisecond {
+			if waited := time.Since(began); waited > timing.DefaultLocalHandoff+40*time.Millisecond {
 				t.Errorf("another process waited for %v", waited)
 			}
 		}
 		time.Sleep(10 * time.Second)
 		if got := longestRun(stop()); got < 2 || got > 4 {
-			t.Errorf("%d leases of 40 ms in a row; want %v of them", got, fencelock.DefaultLocalHandoff)
+			t.Errorf("%d leases of 40 ms in a row; want %v of them", got, timing.DefaultLocalHandoff)
 		}
 	})
 }

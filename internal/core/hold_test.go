@@ -37,8 +37,8 @@ func TestMaxHoldEnds(t *testing.T) {
 				if waited := w.at.Sub(began); waited < d*98/100 || waited > d*11/10+ttl/10+time.Second {
 					t.Errorf("the next got it after %v; the lease was for %v", waited, d)
 				}
-				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrExpired)
-				wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.ErrExpired)
+				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossMaxHold)
+				wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.LossMaxHold)
 				wantHolds(t, m, next)
 			})
 		})
@@ -99,7 +99,7 @@ func TestMaxHoldEndsALeaseThatIsNotUnlocked(t *testing.T) {
 			t.Fatalf("ended early: %v", dropped.Err())
 		}
 		wantNear(t, "end", ended(t, held), began.Add(fixedFor(most)))
-		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrExpired)
+		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossMaxHold)
 		unlock(t, lock(t, c, "x"))
 		if !other.Valid() {
 			t.Errorf("another lease of the session ended too: %v", other.Err())

@@ -108,9 +108,9 @@ func (l *Lease) overdueLocked() error {
 		return l.g.s.cause // the session has ended and is about to notify
 	}
 	if end := l.g.fixedEnd; end != 0 && end <= clock.Instant(l.g.s.deadline.Load()) {
-		return lost(ErrExpired)
+		return l.g.s.c.lost(MaxHoldReached)
 	}
-	return lost(ErrUnrenewed)
+	return l.g.s.c.lost(Unrenewed)
 }
 
 // Context returns a context that carries the lease and ends with it.

@@ -336,20 +336,20 @@ func TestLingerWithLocalWaiters(t *testing.T) {
 	})
 }
 
-// Wanted of a lease that may linger is closed without another call.
-func TestWantedOfALeaseThatMayLinger(t *testing.T) {
+// Contended of a lease that may linger is closed without another call.
+func TestContendedOfALeaseThatMayLinger(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
 		c, other := newClient(t, st, nil), newClient(t, st, nil)
 		l := lock(t, c, "x", linger)
-		wanted, calls := l.Wanted(), st.Total()
+		wanted, calls := l.Contended(), st.Total()
 		synctest.Wait()
 		if st.Total() != calls {
-			t.Error("Wanted of a lease that may linger made a call")
+			t.Error("Contended of a lease that may linger made a call")
 		}
 		next := start(ctxb, other.Mutex("x"))
 		if !closed(wanted) {
-			t.Error("another process waits, and Wanted is not closed")
+			t.Error("another process waits, and Contended is not closed")
 		}
 		unlock(t, l)
 		unlock(t, next.wait(t, time.Second))

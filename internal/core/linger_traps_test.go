@@ -74,7 +74,7 @@ func TestLinger03UnlockOfABrokenLock(t *testing.T) {
 		store := newStore()
 		c := newClient(t, store, nil)
 		l := lock(t, c, "x", linger)
-		fence, err := c.Break(ctxb, "x", l.Token())
+		fence, err := c.ForceUnlock(ctxb, "x", l.Token())
 		must.OK(t, err)
 		unlock(t, l)
 		again := lock(t, c, "x", linger)
@@ -86,8 +86,8 @@ func TestLinger03UnlockOfABrokenLock(t *testing.T) {
 		if at := ended(t, held); at.Sub(began) > renewal {
 			t.Errorf("notified after %v", at.Sub(began))
 		}
-		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrBroken)
-		wantIs(t, "Unlock", again.Unlock(ctxb), fencelock.ErrBroken)
+		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossForceUnlock)
+		wantIs(t, "Unlock", again.Unlock(ctxb), fencelock.LossForceUnlock)
 	})
 }
 
@@ -98,7 +98,7 @@ func TestLinger04LostNotice(t *testing.T) {
 		store := newStore()
 		st := tap(store)
 		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
-			req.Wanted = nil
+			req.Contended = nil
 			return next(ctx, req)
 		}
 		c, other := newClient(t, st, nil), newClient(t, store, nil)
@@ -151,7 +151,7 @@ func TestLinger05NoticeBeforeTheGrant(t *testing.T) {
 		st := tap(store)
 		var notify func(uint64)
 		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
-			notify = req.Wanted
+			notify = req.Contended
 			return next(ctx, req)
 		}
 		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
@@ -239,7 +239,7 @@ func TestLinger07BrokenWhileIdle(t *testing.T) {
 		c := newClient(t, store, opts)
 		l := lock(t, c, "x", fencelock.Linger(ttl))
 		unlock(t, l)
-		fence, err := c.Break(ctxb, "x", l.Token())
+		fence, err := c.ForceUnlock(ctxb, "x", l.Token())
 		must.OK(t, err)
 		time.Sleep(renewal)
 		next := lock(t, c, "x", fencelock.Linger(ttl))

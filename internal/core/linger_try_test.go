@@ -32,7 +32,7 @@ func TestLinger02TryLockOfAnotherProcess(t *testing.T) {
 			store := newStore()
 			c, other := newClient(t, store, nil), newClient(t, store, nil)
 			l := lock(t, c, "x", linger)
-			wanted := l.Wanted()
+			wanted := l.Contended()
 			began := time.Now()
 			_, err := other.Mutex("x").TryLock(ctxb)
 			wantIs(t, "TryLock", err, fencelock.ErrBusy)
@@ -41,7 +41,7 @@ func TestLinger02TryLockOfAnotherProcess(t *testing.T) {
 			}
 			wantClaims(t, store, "x", 1, 0)
 			if !closed(wanted) {
-				t.Error("TryLock waited, and Wanted is not closed")
+				t.Error("TryLock waited, and Contended is not closed")
 			}
 			unlock(t, l)
 			wantClaims(t, store, "x", 0, 0) // it was wanted

@@ -53,14 +53,14 @@ func TestLockAllEndsWhenALeaseIsLostDuringTheWait(t *testing.T) {
 		why   error
 		text  string
 	}{
-		"outage": {`during(1s, 25s, lose(request))`, nil, fencelock.ErrUnrenewed, `session not renewed in time`},
-		"own end": {`none`, []fencelock.LockOption{fencelock.MaxHold(10 * time.Second)}, fencelock.ErrExpired,
+		"outage": {`during(1s, 25s, lose(request))`, nil, fencelock.LossUnrenewed, `session not renewed in time`},
+		"own end": {`none`, []fencelock.LockOption{fencelock.MaxHold(10 * time.Second)}, fencelock.LossMaxHold,
 			`lease reached its end`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				store := newStore()
-				a := newClient(t, bent(t, store, c.fault), &fencelock.Options{Patience: time.Hour})
+				a := newClient(t, bent(t, store, c.fault), &fencelock.Options{StoreTimeout: time.Hour})
 				b := newClient(t, store, nil)
 				other := lock(t, b, "b")
 				all := startAll(t.Context(), a, []string{"a", "b"}, c.opts...)
@@ -96,7 +96,7 @@ func TestLockAllWithASlowGrantDoesNotReturnALostSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		all.wait(t)
-		wantIs(t, "LockAll", all.err, fencelock.ErrLost, fencelock.ErrBroken)
+		wantIs(t, "LockAll", all.err, fencelock.ErrLost, fencelock.LossForceUnlock)
 		wantClaims(t, store, "b", 0, 0)
 	})
 }
@@ -117,7 +117,7 @@ func TestLockAllAfterASuspendDoesNotReturnALostSet(t *testing.T) {
 		must.OK(t, err)
 		closeLater(t, c)
 		set, err := c.LockAll(ctxb, []string{"a", "b"}, fencelock.MaxHold(5*time.Second))
-		wantIs(t, "LockAll", err, fencelock.ErrLost, fencelock.ErrExpired)
+		wantIs(t, "LockAll", err, fencelock.ErrLost, fencelock.LossMaxHold)
 		if set != nil {
 			t.Error("got a set beside the error")
 		}

@@ -48,7 +48,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 			if notified := ended(t, held).Sub(woke); notified > suspendTick {
 				t.Errorf("notified %v after the resume", notified)
 			}
-			wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrUnrenewed)
+			wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossUnrenewed)
 			wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost)
 		})
 	})
@@ -62,7 +62,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 			if notified := ended(t, held).Sub(woke); notified > suspendTick {
 				t.Errorf("notified %v after the resume", notified)
 			}
-			wantIs(t, "cause", context.Cause(held), fencelock.ErrExpired)
+			wantIs(t, "cause", context.Cause(held), fencelock.LossMaxHold)
 		})
 	})
 	t.Run("grant under way", func(t *testing.T) {
@@ -168,17 +168,17 @@ var endings = []struct {
 }{
 	{"released", `none`, nil, func(t *testing.T, _ *fencelock.Client, _ *memstore.Store, l *fencelock.Lease) { unlock(t, l) },
 		[]error{fencelock.ErrReleased}},
-	{"unrenewed", `after(2, lose(request))`, nil, nil, []error{fencelock.ErrLost, fencelock.ErrUnrenewed}},
-	{"expired", `none`, []fencelock.LockOption{fencelock.MaxHold(time.Second)}, nil, []error{fencelock.ErrLost, fencelock.ErrExpired}},
+	{"unrenewed", `after(2, lose(request))`, nil, nil, []error{fencelock.ErrLost, fencelock.LossUnrenewed}},
+	{"expired", `none`, []fencelock.LockOption{fencelock.MaxHold(time.Second)}, nil, []error{fencelock.ErrLost, fencelock.LossMaxHold}},
 	{"broken", `none`, nil, func(t *testing.T, c *fencelock.Client, _ *memstore.Store, l *fencelock.Lease) {
-		if _, err := c.Break(ctxb, l.Name(), l.Token()); err != nil {
+		if _, err := c.ForceUnlock(ctxb, l.Name(), l.Token()); err != nil {
 			t.Fatal(err)
 		}
-	}, []error{fencelock.ErrLost, fencelock.ErrBroken}},
+	}, []error{fencelock.ErrLost, fencelock.LossForceUnlock}},
 	{"forgotten", `none`, nil, func(_ *testing.T, _ *fencelock.Client, m *memstore.Store, _ *fencelock.Lease) { m.Reset() },
-		[]error{fencelock.ErrLost, fencelock.ErrReset}},
+		[]error{fencelock.ErrLost, fencelock.LossStoreReset}},
 	{"ended by the store", `none`, nil, func(_ *testing.T, _ *fencelock.Client, m *memstore.Store, _ *fencelock.Lease) { m.StepClock(time.Hour) },
-		[]error{fencelock.ErrLost, fencelock.ErrEnded}},
+		[]error{fencelock.ErrLost, fencelock.LossSessionEnded}},
 	{"closed", `none`, nil, func(t *testing.T, c *fencelock.Client, _ *memstore.Store, _ *fencelock.Lease) {
 		must.OK(t, c.Close(ctxb))
 	}, []error{fencelock.ErrClosed}},
@@ -245,11 +245,11 @@ func TestReasonAfterASuspendIsThatOfTheDeadline(t *testing.T) {
 		held := l.Context()
 		n.suspend(time.Hour)
 		m.StepClock(time.Hour) // at the server, too, an hour has passed
-		wantIs(t, "Err before", l.Err(), fencelock.ErrUnrenewed)
+		wantIs(t, "Err before", l.Err(), fencelock.LossUnrenewed)
 		other, err := c.Mutex("b").TryLock(ctxb)
 		must.OK(t, err)
-		wantIs(t, "Err after", l.Err(), fencelock.ErrUnrenewed)
-		wantIs(t, "cause", context.Cause(held), fencelock.ErrUnrenewed)
+		wantIs(t, "Err after", l.Err(), fencelock.LossUnrenewed)
+		wantIs(t, "cause", context.Cause(held), fencelock.LossUnrenewed)
 		unlock(t, other)
 	})
 }
@@ -260,8 +260,8 @@ func TestLeaseWithAnEndThatWasNotRenewedSaysSo(t *testing.T) {
 		var n napper
 		l := lock(t, n.client(t, newStore()), "a", fencelock.MaxHold(time.Hour))
 		n.suspend(time.Minute)
-		wantIs(t, "Err", l.Err(), fencelock.ErrUnrenewed)
-		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrUnrenewed)
+		wantIs(t, "Err", l.Err(), fencelock.LossUnrenewed)
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.LossUnrenewed)
 	})
 }
 
@@ -278,7 +278,7 @@ func TestRefusedRenewalHasAReason(t *testing.T) {
 				st.OnAlive = func(context.Context, locktest.AliveFunc) (driver.Renewal, error) { return answer() }
 				held := lock(t, newClient(t, st, nil), "a").Context()
 				ended(t, held)
-				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrEnded, driver.ErrRefused)
+				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossSessionEnded, driver.ErrRefused)
 			})
 		})
 	}

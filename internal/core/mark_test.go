@@ -55,12 +55,12 @@ func TestOnceMarkSurvivesAResetBeforeTheUnlock(t *testing.T) {
 						r.reset(m)
 						return run(ctx, l)
 					})
-					if res.Outcome != fencelock.OnceRan {
-						t.Fatal(res.Outcome, err)
+					if res.String() != "ran" {
+						t.Fatal(res, err)
 					}
 					time.Sleep(5 * time.Minute)
 					if res, err := o.Do(ctxb, "1", run); runs != 1 {
-						t.Errorf("ran %d times: %v, %v", runs, res.Outcome, err)
+						t.Errorf("ran %d times: %v, %v", runs, res, err)
 					}
 				})
 			})
@@ -86,11 +86,11 @@ func TestOnceMarkSurvivesAResetDuringTheUnlock(t *testing.T) {
 		c := newClient(t, st, nil)
 		o := c.Once("job", time.Hour)
 		res, err := o.Do(ctxb, "1", locktest.Nothing)
-		if res.Outcome != fencelock.OnceRan || len(st.Sent(faultstore.Reclaim)) == 0 {
-			t.Fatal(res.Outcome, err, "or nothing was reclaimed: the test shows nothing")
+		if res.String() != "ran" || len(st.Sent(faultstore.Reclaim)) == 0 {
+			t.Fatal(res, err, "or nothing was reclaimed: the test shows nothing")
 		}
 		time.Sleep(5 * time.Minute)
-		locktest.Tick(t, o, "1", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, o, "1", "already ran", locktest.Nothing)
 	})
 }
 
@@ -99,7 +99,7 @@ func TestOnceConfirmsAMarkLeftOverAFailover(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		c := newClient(t, m, nil)
-		locktest.Tick(t, c.Once("job", time.Hour), "1", fencelock.OnceRan, func(context.Context, *fencelock.Lease) error {
+		locktest.Tick(t, c.Once("job", time.Hour), "1", "ran", func(context.Context, *fencelock.Lease) error {
 			m.Restart()
 			return nil
 		})
@@ -115,14 +115,14 @@ func TestOnceMarkIsLeftByTheLastLease(t *testing.T) {
 		c := newClient(t, newStore(), nil)
 		o := c.Once("job", time.Hour)
 		var inner *fencelock.Lease
-		locktest.Tick(t, o, "1", fencelock.OnceRan, func(ctx context.Context, l *fencelock.Lease) (err error) {
+		locktest.Tick(t, o, "1", "ran", func(ctx context.Context, l *fencelock.Lease) (err error) {
 			inner, err = c.Mutex(l.Name()).Lock(ctx)
 			return err
 		})
-		locktest.Tick(t, o, "1", fencelock.OnceRunningElsewhere, locktest.Nothing)
+		locktest.Tick(t, o, "1", "running elsewhere", locktest.Nothing)
 		waiter := start(ctxb, c.Mutex("job@1")) // must not be passed the lock
 		unlock(t, inner)
-		locktest.Tick(t, o, "1", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, o, "1", "already ran", locktest.Nothing)
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		if waiter.over() {
@@ -141,10 +141,10 @@ func TestOnceReportsAMarkThatADataLossPrevented(t *testing.T) {
 			m.Reset()
 			return nil
 		})
-		if res.Outcome != fencelock.OnceRan {
-			t.Errorf("the outcome is %v, want ran", res.Outcome)
+		if res.String() != "ran" {
+			t.Errorf("the outcome is %v, want ran", res)
 		}
-		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.ErrReset)
+		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.LossStoreReset)
 	})
 }
 
@@ -156,13 +156,13 @@ func TestOnceDoesNotTakeTheMarkOfAnotherRunForItsOwn(t *testing.T) {
 		other := newClient(t, m, nil).Once("job", time.Hour)
 		res, err := newClient(t, m, nil).Once("job", time.Hour).Do(ctxb, "1", func(context.Context, *fencelock.Lease) error {
 			m.Reset()
-			locktest.Tick(t, other, "1", fencelock.OnceRan, locktest.Nothing)
+			locktest.Tick(t, other, "1", "ran", locktest.Nothing)
 			return nil
 		})
-		if res.Outcome != fencelock.OnceRan {
-			t.Errorf("the outcome is %v, want ran", res.Outcome)
+		if res.String() != "ran" {
+			t.Errorf("the outcome is %v, want ran", res)
 		}
-		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.ErrReset)
+		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.LossStoreReset)
 	})
 }
 
@@ -182,7 +182,7 @@ func TestOnceFindsTheMarkThatItLeftBeforeAFailover(t *testing.T) {
 				}
 				return found, err
 			}
-			locktest.Tick(t, newClient(t, st, nil).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
+			locktest.Tick(t, newClient(t, st, nil).Once("job", time.Hour), "1", "ran", locktest.Nothing)
 			if len(st.Sent(faultstore.Reclaim)) == 0 {
 				t.Error("nothing was reclaimed: the test shows nothing")
 			}
@@ -242,10 +242,10 @@ func TestOnceReportsAMarkOfASessionThatEndedBeforeTheReclaim(t *testing.T) {
 						time.Sleep(renewal + time.Second)
 						return nil
 					})
-				if res.Outcome != fencelock.OnceRan {
-					t.Errorf("the outcome is %v, want ran", res.Outcome)
+				if res.String() != "ran" {
+					t.Errorf("the outcome is %v, want ran", res)
 				}
-				wantIs(t, "Do", err, fencelock.ErrLost, fencelock.ErrUnrenewed)
+				wantIs(t, "Do", err, fencelock.ErrLost, fencelock.LossUnrenewed)
 			})
 		})
 	}
@@ -283,13 +283,13 @@ func TestOnceMarkSurvivesADataLoss(t *testing.T) {
 		c := newClient(t, st, nil)
 		o := c.Once("mail", time.Hour)
 		holder := lock(t, c, "keeps its session alive")
-		locktest.Tick(t, o, "42", fencelock.OnceRan, func(context.Context, *fencelock.Lease) error {
+		locktest.Tick(t, o, "42", "ran", func(context.Context, *fencelock.Lease) error {
 			m.Reset()
 			<-reclaiming
 			return nil
 		})
 		time.Sleep(4 * ttl)
-		locktest.Tick(t, o, "42", fencelock.OnceAlreadyRan, locktest.Nothing)
+		locktest.Tick(t, o, "42", "already ran", locktest.Nothing)
 		wantHolds(t, m, holder)
 	})
 }

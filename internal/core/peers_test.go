@@ -187,7 +187,7 @@ func TestHandlesHaveNoState(t *testing.T) {
 			t.Errorf("the next lease ended: %v", again.Err())
 		}
 		unlock(t, again)
-		wantIs(t, "the lost one", lost.Unlock(ctxb), fencelock.ErrExpired)
+		wantIs(t, "the lost one", lost.Unlock(ctxb), fencelock.LossMaxHold)
 	})
 }
 
@@ -242,7 +242,7 @@ func TestWaitersDoNotHoldUpRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		l := lock(t, newClient(t, m, nil), "taken")
-		c := newClient(t, bent(t, m, `name("slow", on(attempt, lose(request)))`), &fencelock.Options{Patience: time.Hour})
+		c := newClient(t, bent(t, m, `name("slow", on(attempt, lose(request)))`), &fencelock.Options{StoreTimeout: time.Hour})
 		mine := lock(t, c, "mine")
 		ctx, cancel := context.WithCancel(ctxb)
 		var waiters []*acquisition

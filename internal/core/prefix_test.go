@@ -50,7 +50,7 @@ func TestErrorsBeginWithThePackage(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			for name, store := range faulty(t, fault) {
-				c, err := fencelock.New(store, &fencelock.Options{Patience: 2 * time.Second})
+				c, err := fencelock.New(store, &fencelock.Options{StoreTimeout: 2 * time.Second})
 				must.OK(t, err)
 				errs := failures(c)
 				errs["close"] = within(5*time.Second, c.Close)
@@ -104,7 +104,7 @@ func failures(c *fencelock.Client) map[string]error {
 		}
 		return nil
 	})
-	call("break", func(ctx context.Context) error { _, err := c.Break(ctx, "a", 512); return err })
+	call("break", func(ctx context.Context) error { _, err := c.ForceUnlock(ctx, "a", 512); return err })
 	call("bad name", func(ctx context.Context) error { _, err := c.Mutex("").TryLock(ctx); return err })
 	call("bad limit", func(ctx context.Context) error { return c.Semaphore("s", 2).SetLimit(ctx, -1) })
 	return errs

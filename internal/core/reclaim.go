@@ -107,6 +107,6 @@ func (s *session) reclaim(drv driver.Session, batch []*grant, held []driver.Held
 	}
 	s.sh.mu.Unlock()
 	// A store that is made of several may still have the lock in one of them.
-	loseAll(missing, missing, lost(ErrReset), s.c.opts.Margin)
+	loseAll(missing, missing, s.c.lost(StoreReset), s.c.opts.Margin)
 	return err
 }

@@ -68,7 +68,7 @@ func TestReentryByDo(t *testing.T) {
 				})
 			})
 		})
-		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.ErrReset)
+		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.LossStoreReset)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestNoReentryIntoALostLease(t *testing.T) {
 			}
 			ended(t, l.Context())
 			_, err := c.Mutex("x").Lock(under)
-			wantIs(t, "Lock under the broken lease", err, fencelock.ErrLost, fencelock.ErrBroken)
+			wantIs(t, "Lock under the broken lease", err, fencelock.ErrLost, fencelock.LossForceUnlock)
 		})
 	})
 	t.Run("unnoticed", func(t *testing.T) {

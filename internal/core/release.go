@@ -170,10 +170,10 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	switch {
 	case err == nil && found == driver.WasBroken:
 		g.acknowledged()
-		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrBroken)})
+		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: s.c.lost(ForceUnlocked)})
 	case err == nil && found == driver.WasAbsent && w.KeepFor > 0 && !g.marked(ctx):
 		g.acknowledged()
-		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrReset)})
+		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: s.c.lost(StoreReset)})
 	case err == nil && found == driver.WasAbsent && w.KeepFor == 0 && moved:
 		// The store lost its data, and was asked before the claim was reclaimed. Without a
 		// grace period another process may have had the lock since. Nothing is left to be
@@ -203,7 +203,7 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 		f.Hint = "its session has ended, and the lock with it"
 		return s.c.fail(f)
 	case !errors.Is(ended, ErrLost):
-		ended = lost(ended)
+		ended = s.c.lost(Unmarked, ended)
 	}
 	// Nothing repeats it, so the mark may never be left.
 	return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: chain(ended, Unavailable(err))})
@@ -216,7 +216,7 @@ func (g *grant) gone(w driver.Withdrawal) error {
 		if w.KeepFor == 0 {
 			return nil
 		}
-		why = lost(why) // and no mark stays
+		why = g.s.c.lost(Unmarked, why) // and no mark stays
 	}
 	return g.s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: why})
 }
@@ -399,7 +399,7 @@ func (l *Lease) unmarked(err error, keep time.Duration) error {
 	if keep == 0 || errors.Is(err, ErrLost) {
 		return err
 	}
-	f := Failure{Op: "unlock", Name: l.Name(), Err: lost(cmp.Or(err, ErrReleased))}
+	f := Failure{Op: "unlock", Name: l.Name(), Err: l.g.s.c.lost(Unmarked, cmp.Or(err, ErrReleased))}
 	if l.unlocked() {
 		f.Hint = "the function unlocked its lease, so the occurrence has no mark and may run again: leave the unlock to Once"
 	}

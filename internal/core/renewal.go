@@ -66,7 +66,7 @@ func (s *session) renew() (sent clock.Instant, ok bool) {
 		case s.ctx.Err() != nil, s.endIfGone(err):
 			return sent, false
 		case errors.Is(err, driver.ErrRefused):
-			s.end(lost(ErrEnded, err))
+			s.end(s.c.lost(SessionEnded, err))
 			return sent, false
 		}
 		s.doubt()
@@ -124,7 +124,7 @@ func (s *session) confirm(sent clock.Instant, renewal driver.Renewal) bool {
 	s.sh.mu.Lock()
 	if !s.state.live() || s.c.clock.Now() >= clock.Instant(s.deadline.Load()) {
 		s.sh.mu.Unlock()
-		s.end(lost(ErrUnrenewed))
+		s.end(s.c.lost(Unrenewed))
 		return false
 	}
 	err := s.renewedLocked(sent, renewal)
@@ -134,10 +134,10 @@ func (s *session) confirm(sent clock.Instant, renewal driver.Renewal) bool {
 	}
 	s.sh.mu.Unlock()
 	if err != nil {
-		s.end(lost(ErrEnded, err))
+		s.end(s.c.lost(SessionEnded, err))
 		return false
 	}
-	loseAll(broken, broken, lost(ErrBroken), 0)
+	loseAll(broken, broken, s.c.lost(ForceUnlocked), 0)
 	return true
 }
 

@@ -181,7 +181,7 @@ func (s *session) callOpen(ctx context.Context, before driver.Session, timeout t
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := s.c.clock.Sent()
-	drv, renewal, err := s.c.store.Open(ctx, driver.OpenRequest{Shard: s.sh.id, ID: s.id, Before: before, TTL: s.c.opts.TTL, Wanted: s.wanted})
+	drv, renewal, err := s.c.store.Open(ctx, driver.OpenRequest{Shard: s.sh.id, ID: s.id, Before: before, TTL: s.c.opts.TTL, Contended: s.wanted})
 	return drv, renewal, sent, err
 }
 
@@ -275,11 +275,11 @@ func (s *session) endIfGone(err error) bool {
 	if !errors.Is(err, driver.ErrGone) {
 		return false
 	}
-	why := ErrEnded
+	why := SessionEnded
 	if s.c.clock.Now() >= clock.Instant(s.deadline.Load()) {
-		why = ErrUnrenewed
+		why = Unrenewed
 	}
-	s.end(lost(why)) // which changes nothing if it has ended before
+	s.end(s.c.lost(why)) // which changes nothing if it has ended before
 	return true
 }
 
@@ -373,7 +373,7 @@ const suspendTick = 500 * time.Millisecond
 func (s *session) watch() {
 	now := s.c.clock.Now()
 	if now >= clock.Instant(s.deadline.Load()) {
-		s.end(lost(ErrUnrenewed))
+		s.end(s.c.lost(Unrenewed))
 		return
 	}
 	s.sh.mu.Lock()
@@ -400,7 +400,7 @@ func (s *session) watch() {
 	if now >= clock.Instant(s.renewAt.Load()) {
 		s.renewNow() // the loop's timer stood still in a suspend
 	}
-	loseAll(ended, over, lost(ErrExpired), 0)
+	loseAll(ended, over, s.c.lost(MaxHoldReached), 0)
 }
 
 // untilCheckLocked returns how long it is until watch must run. sh.mu must be held.

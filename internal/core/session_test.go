@@ -250,7 +250,7 @@ func TestSessionThatIsGoneAgainIsNotHammered(t *testing.T) {
 			t.Errorf("%d attempts in %v", n, time.Since(began))
 		}
 		if waited := time.Since(began); waited < ttl || waited > ttl+ttl/5 {
-			t.Errorf("gave up after %v; want Options.Patience", waited)
+			t.Errorf("gave up after %v; want Options.StoreTimeout", waited)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestUnlockTwiceGivesTheSameAnswer(t *testing.T) {
 			if _, err := m.Break(ctxb, "x", l.Token()); err != nil {
 				t.Fatal(err)
 			}
-			wantIs(t, "Unlock", sameAnswer(t, l), fencelock.ErrLost, fencelock.ErrBroken)
+			wantIs(t, "Unlock", sameAnswer(t, l), fencelock.ErrLost, fencelock.LossForceUnlock)
 		})
 	})
 }

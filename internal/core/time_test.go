@@ -127,7 +127,7 @@ func TestHolderIsNotifiedAtTheDeadlineWhateverIsInFlight(t *testing.T) {
 					t.Fatal("ended before the deadline")
 				}
 				wantNear(t, "end of the context", ended(t, held), began.Add(trust))
-				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrUnrenewed)
+				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.LossUnrenewed)
 				if l.Valid() {
 					t.Error("still valid after the deadline")
 				}
@@ -156,7 +156,7 @@ func TestLateRenewalDoesNotReviveALease(t *testing.T) {
 			if l.Valid() || l.Deadline().After(time.Now()) {
 				t.Error("the late renewal made the lease valid again")
 			}
-			wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.ErrUnrenewed)
+			wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.LossUnrenewed)
 		})
 	})
 	t.Run("suspended", func(t *testing.T) {

@@ -142,7 +142,7 @@ func TestTimeoutAfterTheStoreFellSilentIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		lock(t, newClient(t, store, nil), "x")
-		c := newClient(t, bent(t, store, `during(5s, 1h, lose(request))`), &fencelock.Options{Patience: time.Hour})
+		c := newClient(t, bent(t, store, `during(5s, 1h, lose(request))`), &fencelock.Options{StoreTimeout: time.Hour})
 		err := within(2*time.Second, locking(c.Mutex("x")))
 		if errors.Is(err, fencelock.ErrUnavailable) {
 			t.Errorf("the store answered: %v", err)
@@ -188,7 +188,7 @@ func TestLossIsReportedOnce(t *testing.T) {
 			},
 		} {
 			err := run(func(ctx context.Context, _ *fencelock.Lease) error { <-ctx.Done(); return context.Cause(ctx) })
-			wantIs(t, name, err, fencelock.ErrLost, fencelock.ErrExpired)
+			wantIs(t, name, err, fencelock.ErrLost, fencelock.LossMaxHold)
 			wantText(t, err, want[name])
 		}
 	})

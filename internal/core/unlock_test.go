@@ -86,7 +86,7 @@ func TestRepeatedWithdrawalHidesNoBreak(t *testing.T) {
 					t.Fatal(err)
 				}
 				next := lock(t, other, "x")
-				wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.ErrBroken)
+				wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.LossForceUnlock)
 				unlock(t, next)
 				unlock(t, lock(t, c, "x")) // one that was not broken
 			})
@@ -111,8 +111,8 @@ func TestHandoffIsNotCheckedWithTheStore(t *testing.T) {
 		}
 		elsewhere := lock(t, other, "x")
 		<-next.Context().Done()
-		wantIs(t, "cause", context.Cause(next.Context()), fencelock.ErrLost, fencelock.ErrBroken)
-		wantIs(t, "Unlock", next.Unlock(ctxb), fencelock.ErrLost, fencelock.ErrBroken)
+		wantIs(t, "cause", context.Cause(next.Context()), fencelock.ErrLost, fencelock.LossForceUnlock)
+		wantIs(t, "Unlock", next.Unlock(ctxb), fencelock.ErrLost, fencelock.LossForceUnlock)
 		unlock(t, elsewhere)
 	})
 }

@@ -100,7 +100,7 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := newStore()
 			lost := make(chan fencelock.Event, 1)
-			opts := &fencelock.Options{Patience: 10 * time.Minute, Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+			opts := &fencelock.Options{StoreTimeout: 10 * time.Minute, Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
 				if e.Kind == fencelock.SessionLost {
 					lost <- e
 				}
@@ -223,7 +223,7 @@ func TestPolledStoreIsServed(t *testing.T) {
 // The waiter must not find out by its next poll: the lock may be free and the waiter's
 // queued claim dead.
 // A store that removes every claim again does not answer the question either: the wait ends
-// after Options.Patience.
+// after Options.StoreTimeout.
 func TestClaimThatIsRemovedAgainAndAgainEndsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
@@ -237,7 +237,7 @@ func TestClaimThatIsRemovedAgainAndAgainEndsTheWait(t *testing.T) {
 		_, err := c.Mutex("x").Lock(ctx)
 		wantIs(t, "Lock", err, fencelock.ErrUnavailable)
 		if waited := time.Since(began); waited < ttl || waited > 2*ttl {
-			t.Errorf("waited %v; Options.Patience is %v", waited, ttl)
+			t.Errorf("waited %v; Options.StoreTimeout is %v", waited, ttl)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestRequestForNoticesQueuesNoClaim(t *testing.T) {
 			return next(ctx, c)
 		}
 		l := lock(t, newClient(t, st, nil), "x")
-		l.Wanted()
+		l.Contended()
 		synctest.Wait()
 		if len(queue) != 2 || !queue[0] || queue[1] {
 			t.Errorf("Queue of the attempts: %v; want that of the lock only", queue)
@@ -50,7 +50,7 @@ func TestUnansweredRequestForNoticesIsNotGrantedLater(t *testing.T) {
 		}
 		c := newClient(t, st, nil)
 		l := lock(t, c, "x")
-		l.Wanted()
+		l.Contended()
 		for len(st.Sent(faultstore.Attempt)) < 3 {
 			time.Sleep(trust / 100)
 		}

@@ -14,6 +14,16 @@ package timing
 
 import "time"
 
+// The defaults of Options, which the command shows, too.
+const (
+	DefaultTTL = 15 * time.Second
+	// DefaultDrift is the share of the TTL by which clocks may disagree.
+	DefaultDrift = 0.01
+	// DefaultLocalHandoff is how long a lock is handed from goroutine to goroutine of
+	// one process before waiters of other processes are served.
+	DefaultLocalHandoff = 100 * time.Millisecond
+)
+
 // Trust returns how long after the send of a successful Open or KeepAlive the
 // session may be trusted. The store cannot have started the TTL before the
 // send, so neither the round trip nor a slow reply can make it too long. It is

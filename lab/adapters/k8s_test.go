@@ -160,7 +160,7 @@ func TestK8sManager(t *testing.T) {
 		var token fencelock.Token
 		err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			token = lock.Lease().Token()
-			if _, err := client.Break(ctx, "operator", token); err != nil {
+			if _, err := client.ForceUnlock(ctx, "operator", token); err != nil {
 				return err
 			}
 			<-ctx.Done()

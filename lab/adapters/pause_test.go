@@ -125,7 +125,7 @@ func TestGocronPauseAndBreak(t *testing.T) {
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("%v, %v", st, err)
 	}
-	if _, err := client.Break(t.Context(), "gocron/job", st.Holders[0].Token); err != nil {
+	if _, err := client.ForceUnlock(t.Context(), "gocron/job", st.Holders[0].Token); err != nil {
 		t.Fatal(err)
 	}
 	s.line("lost job true", only(second), at)

@@ -41,7 +41,7 @@ func (w *reportWorker) Work(ctx context.Context, job *river.Job[reportArgs]) err
 	result, err := w.once.Do(ctx, occurrence, func(ctx context.Context, _ *fencelock.Lease) error {
 		return w.report(ctx, occurrence)
 	})
-	if result.Outcome == fencelock.OnceRunningElsewhere {
+	if err == nil && !result.Done {
 		return river.JobSnooze(time.Minute) // it may fail there
 	}
 	return err

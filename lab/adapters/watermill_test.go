@@ -28,7 +28,7 @@ func handleOnce(once *fencelock.Once) message.HandlerMiddleware {
 				produced, err = handle(msg)
 				return err
 			})
-			if result.Outcome == fencelock.OnceRunningElsewhere {
+			if err == nil && !result.Done {
 				return nil, errors.New("the message is handled by another consumer; deliver it again")
 			}
 			return produced, err

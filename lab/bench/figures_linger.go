@@ -219,7 +219,7 @@ func (t *lingerTimes) giveWay(ctx context.Context, mine, theirs *fencelock.Clien
 	if err != nil {
 		return err
 	}
-	wanted := held.Wanted()
+	wanted := held.Contended()
 	time.Sleep(2 * time.Millisecond) // the store knows that it is watched
 	type acquired struct {
 		at  time.Time

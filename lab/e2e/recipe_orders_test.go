@@ -96,7 +96,7 @@ func TestRecipeOrders(t *testing.T) {
 		t.Fatalf("inspect: %+v, %v", st, err)
 	}
 	// The loss is made by hand; the slow worker would hear of it at its next renewal.
-	if _, err := quick.locks.Break(t.Context(), lock, st.Holders[0].Token); err != nil {
+	if _, err := quick.locks.ForceUnlock(t.Context(), lock, st.Holders[0].Token); err != nil {
 		t.Fatal(err)
 	}
 	must.OK(t, quick.process(t.Context(), id))

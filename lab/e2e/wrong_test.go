@@ -22,7 +22,7 @@ var wrongGuards = []struct {
 	}},
 	{"check, then write", "G4/write-in-steps", func(e *database, id int64, lock string, v *fencetest.Value) {
 		v.Write = func(ctx context.Context, value string) error {
-			given, err := fence.From(ctx, lock)
+			given, err := fence.FromContext(ctx, lock)
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ var wrongGuards = []struct {
 	{"no row changed is success", "G2/delayed-writer", func(e *database, id int64, lock string, v *fencetest.Value) {
 		guarded := v.Write
 		v.Write = func(ctx context.Context, value string) error {
-			if _, err := fence.From(ctx, lock); err != nil {
+			if _, err := fence.FromContext(ctx, lock); err != nil {
 				return err
 			}
 			_ = guarded(ctx, value)
@@ -65,7 +65,7 @@ var wrongGuards = []struct {
 	}},
 	{"entry lowers the fence", "G2/late-entry", func(e *database, id int64, lock string, v *fencetest.Value) {
 		v.Enter = func(ctx context.Context) (string, error) {
-			given, err := fence.From(ctx, lock)
+			given, err := fence.FromContext(ctx, lock)
 			if err != nil {
 				return "", err
 			}
@@ -80,7 +80,7 @@ var wrongGuards = []struct {
 // update is a guarded update with its own condition.
 func update(e *database, id int64, lock, text string) func(context.Context, string) error {
 	return func(ctx context.Context, value string) error {
-		given, err := fence.From(ctx, lock)
+		given, err := fence.FromContext(ctx, lock)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func update(e *database, id int64, lock, text string) func(context.Context, stri
 // COMMITTED, and with a plain SELECT, it does not.
 func checkInTx(e *database, id int64, lock string, v *fencetest.Value) {
 	v.Write = func(ctx context.Context, value string) error {
-		given, err := fence.From(ctx, lock)
+		given, err := fence.FromContext(ctx, lock)
 		if err != nil {
 			return err
 		}

@@ -188,10 +188,10 @@ var (
 		}},
 	}
 	brokenByOperator = []cell{
-		{"broken by an operator", "Go", "Java", func(s *scene) {
+		{"taken away by an operator", "Go", "Java", func(s *scene) {
 			other, l := s.other(), s.lock(s.client(s.long))
 			waiting := s.asking(other)
-			_, err := s.client(s.ttl).Break(s.Context(), s.name, l.Token())
+			_, err := s.client(s.ttl).ForceUnlock(s.Context(), s.name, l.Token())
 			must.OK(s, err)
 			s.has(waiting)
 			if s.queues { // else it notices when it renews
@@ -199,7 +199,7 @@ var (
 			}
 			must.OK(s, other.unlock())
 		}},
-		{"broken by an operator", "Java", "Go", func(s *scene) {
+		{"taken away by an operator", "Java", "Go", func(s *scene) {
 			other, locks := s.other(), s.client(s.long)
 			s.takes(other)
 			waiting := s.locking(locks)
@@ -207,7 +207,7 @@ var (
 			if err != nil || len(st.Holders) != 1 || st.Waiting != 1 {
 				s.Fatalf("Inspect shows %+v, %v", st, err)
 			}
-			fence, err := locks.Break(s.Context(), s.name, st.Holders[0].Token)
+			fence, err := locks.ForceUnlock(s.Context(), s.name, st.Holders[0].Token)
 			must.OK(s, err)
 			l := granted(s, waiting).lease
 			if fence <= st.Holders[0].Token || fence >= l.Token() {
@@ -264,7 +264,7 @@ func deleted(what string) []cell {
 			waiting := s.asking(other)
 			s.deleteFirst(s)
 			s.has(waiting)
-			s.noticed(l, fencelock.ErrBroken)
+			s.noticed(l, fencelock.LossForceUnlock)
 			s.held(s, other)
 			must.OK(s, other.unlock())
 		}},

@@ -276,9 +276,9 @@ var forMutex = []cell{
 	}},
 	{"asked to release", "Go", "Java", func(s *scene) {
 		l := s.lock(s.client(ttl))
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		s.java().Must("a", "REVOKE", s.kind, s.first())
-		await(s, "Wanted", wanted)
+		await(s, "Contended", wanted)
 		must.OK(s, l.Err())
 		s.unlock(l)
 	}},
@@ -293,9 +293,9 @@ var forMutex = []cell{
 	}},
 	{"wanted by a waiter", "Go", "Java", func(s *scene) {
 		other, l := s.other(), s.lock(s.client(ttl))
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		waiting := s.asking(other)
-		await(s, "Wanted", wanted)
+		await(s, "Contended", wanted)
 		s.unlock(l)
 		s.has(waiting)
 		must.OK(s, other.unlock())

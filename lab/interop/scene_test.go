@@ -183,7 +183,7 @@ func (s *scene) client(ttl time.Duration) *fencelock.Client {
 
 func (s *scene) clientOf(store driver.Store, ttl time.Duration) *fencelock.Client {
 	s.Helper()
-	locks, err := fencelock.New(store, &fencelock.Options{TTL: ttl, Patience: s.patience})
+	locks, err := fencelock.New(store, &fencelock.Options{TTL: ttl, StoreTimeout: s.patience})
 	must.OK(s, err)
 	s.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks

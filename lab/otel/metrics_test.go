@@ -46,7 +46,7 @@ func live(t *testing.T, p, other *process) {
 	synctest.Wait()
 	unlock(t, first)
 	second := <-got
-	if _, err := other.Break(ctx, "orders/1", second.Token()); err != nil {
+	if _, err := other.ForceUnlock(ctx, "orders/1", second.Token()); err != nil {
 		t.Fatal(err)
 	}
 	ended(t, second)
@@ -251,7 +251,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// A caller with a deadline below Options.Patience gives up first. What it waited
+// A caller with a deadline below Options.StoreTimeout gives up first. What it waited
 // for decides the outcome: a holder, or a store that does not answer.
 func TestOutcomeDistinguishesABusyLockFromASilentStore(t *testing.T) {
 	for fault, want := range map[string]string{"none": "timeout", "refuse": "unavailable", "lose(request)": "unavailable"} {

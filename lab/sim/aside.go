@@ -143,7 +143,7 @@ func (k *worker) occurrence() {
 		k.w.rec.add(e)
 		return nil
 	})
-	k.w.cover.add("once: " + res.Outcome.String())
+	k.w.cover.add("once: " + res.String())
 	if e.Kind == Ended {
 		k.w.rec.add(Event{Kind: Marked, Client: e.Client, Worker: e.Worker, Name: e.Name, Token: e.Token, OK: err == nil, Err: err})
 	}

@@ -40,7 +40,7 @@ func checkAnswers(v *view, bad complain) {
 			}
 		case errors.Is(a.err, context.Canceled): // another goroutine made it give up
 		case closed && errors.Is(a.err, fencelock.ErrClosed):
-		case a.call.All && errors.Is(a.err, fencelock.ErrBroken) && v.anyBrokenBefore(a.returned): // while it waited for another
+		case a.call.All && errors.Is(a.err, fencelock.LossForceUnlock) && v.anyBrokenBefore(a.returned): // while it waited for another
 		default:
 			bad([]*acq{a}, "#%d of %s failed although nothing was in its way: %v", a.call.Acq, a.call.Name, a.err)
 		}
@@ -85,7 +85,7 @@ func (v *view) crowded(try *acq) bool {
 			// gave up and has left nothing
 		case a.freed && a.unlocked.n < try.called.n:
 			// came and went
-		case errors.Is(a.cause, fencelock.ErrExpired) && v.withdrawn(a) < try.called.at:
+		case errors.Is(a.cause, fencelock.LossMaxHold) && v.withdrawn(a) < try.called.at:
 			// came to its fixed end and was withdrawn
 		default:
 			return true

@@ -26,7 +26,7 @@ func (s *script) breaks(token driver.Token) *script {
 
 func (s *script) limit(n int64) *script { return s.add(Event{Kind: Limited, Name: "x", Limit: n}) }
 
-var errBroken = errors.Join(fencelock.ErrLost, fencelock.ErrBroken)
+var errBroken = errors.Join(fencelock.ErrLost, fencelock.LossForceUnlock)
 
 // overBy ends an acquisition that was lost.
 func (s *script) overBy(acq int, err error) *script {

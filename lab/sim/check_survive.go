@@ -24,7 +24,7 @@ func checkSurvive(v *view, bad complain) {
 			bad([]*acq{a}, "#%d of %s could not be downgraded although nothing was in its way: %v", a.call.Acq, a.call.Name, a.downErr)
 			continue
 		}
-		if a.lost != unmet && errors.Is(a.cause, fencelock.ErrLost) && !errors.Is(a.cause, fencelock.ErrExpired) {
+		if a.lost != unmet && errors.Is(a.cause, fencelock.ErrLost) && !errors.Is(a.cause, fencelock.LossMaxHold) {
 			bad([]*acq{a}, "#%d of %s was lost although nothing was in its way: %v", a.call.Acq, a.call.Name, a.cause)
 			continue
 		}
@@ -52,7 +52,7 @@ func (a *acq) mayStay(v *view) bool {
 // excused reports whether an unlock may fail: the lease had come to its fixed end,
 // its client was closed, or the store was losing its data just then.
 func excused(a *acq, v *view) bool {
-	if errors.Is(a.unlError, fencelock.ErrExpired) || errors.Is(a.unlError, fencelock.ErrClosed) {
+	if errors.Is(a.unlError, fencelock.LossMaxHold) || errors.Is(a.unlError, fencelock.ErrClosed) {
 		return true
 	}
 	return v.losing(a.unlock, a.unlocked)

@@ -160,9 +160,9 @@ func TestCheckAnswers(t *testing.T) {
 		{"unavailable by a fault", struck, nil},
 		{"closed", newScript().call(1).add(Event{Kind: Closing}).failed(1, fencelock.ErrClosed).add(Event{Kind: Closed, OK: true}), nil},
 		{"closed for nothing", newScript().call(1).failed(1, fencelock.ErrClosed), []string{"answers"}},
-		{"broken for nothing", newScript().call(1, withOthers).failed(1, fencelock.ErrBroken), []string{"answers"}},
+		{"broken for nothing", newScript().call(1, withOthers).failed(1, fencelock.LossForceUnlock), []string{"answers"}},
 		{"broken during the wait for another", newScript().call(1, withOthers).add(Event{Kind: Broke, Name: "x", Token: 5}).
-			failed(1, fencelock.ErrBroken), nil},
+			failed(1, fencelock.LossForceUnlock), nil},
 	})
 }
 

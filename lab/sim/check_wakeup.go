@@ -69,7 +69,7 @@ func (v *view) marks(name string, acqs []*acq) []stamp {
 		if end := v.keptUntil(a); end > 0 {
 			marks = append(marks, stamp{v.placeOf(end), end})
 		}
-		if errors.Is(a.cause, fencelock.ErrExpired) {
+		if errors.Is(a.cause, fencelock.LossMaxHold) {
 			marks = append(marks, stamp{v.placeOf(v.withdrawn(a)), v.withdrawn(a)})
 		}
 		if a.downed != unmet {
@@ -176,7 +176,7 @@ func (v *view) has(a *acq, s stamp) bool {
 	switch {
 	case a.freed:
 		return s.n < a.unlocked.n
-	case errors.Is(a.cause, fencelock.ErrExpired):
+	case errors.Is(a.cause, fencelock.LossMaxHold):
 		return s.at < v.withdrawn(a)
 	}
 	return s.at < min(a.lost.at, a.dead.at, a.unlock.at)+2*v.h.Schedule.T

@@ -59,7 +59,7 @@ func (c *Coverage) event(e fencelock.Event) {
 }
 
 // lostFor are the reasons for which a lease can be lost.
-var lostFor = []error{fencelock.ErrUnrenewed, fencelock.ErrReset, fencelock.ErrExpired, fencelock.ErrClosed, fencelock.ErrEnded, fencelock.ErrBroken}
+var lostFor = []error{fencelock.LossUnrenewed, fencelock.LossStoreReset, fencelock.LossMaxHold, fencelock.ErrClosed, fencelock.LossSessionEnded, fencelock.LossForceUnlock}
 
 // lost is what is counted for a lease that was lost for a reason.
 func lost(why error) string { return "lost: " + strings.TrimPrefix(why.Error(), "fencelock: ") }

@@ -55,7 +55,7 @@ func (n *notices) through(wanted func(uint64)) func(uint64) {
 
 // giveWay ends the work under a lease when another caller waits for the lock.
 func (k *worker) giveWay(ctx context.Context, l *fencelock.Lease, stop func()) {
-	wanted := l.Wanted()
+	wanted := l.Contended()
 	if wanted == nil {
 		return // it has ended
 	}

@@ -89,8 +89,8 @@ func permits(n, limit int64) func(*Event) {
 func keep(d time.Duration) func(*Event) { return func(e *Event) { e.Keep = d } }
 
 var (
-	errLost    = errors.Join(fencelock.ErrLost, fencelock.ErrUnrenewed)
-	errExpired = errors.Join(fencelock.ErrLost, fencelock.ErrExpired)
+	errLost    = errors.Join(fencelock.ErrLost, fencelock.LossUnrenewed)
+	errExpired = errors.Join(fencelock.ErrLost, fencelock.LossMaxHold)
 )
 
 // judgement is a history and the checkers that must complain about it.

@@ -185,7 +185,7 @@ func (a *arrivals) list() []Claim {
 // Open implements driver.Store.
 func (t *tap) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	t.line.opens(req.ID, t.client)
-	req.Wanted = t.notices.through(req.Wanted)
+	req.Contended = t.notices.through(req.Contended)
 	if before, ok := req.Before.(*tapped); ok {
 		req.Before = before.Session
 	}

@@ -60,7 +60,7 @@ func TestB6SessionThatOneStoreEndedIsEnded(t *testing.T) {
 		l = lock(t, c)
 		mems[side].StepClock(time.Hour)
 		lost(t, l)
-		if err := l.Err(); !errors.Is(err, fencelock.ErrEnded) {
+		if err := l.Err(); !errors.Is(err, fencelock.LossSessionEnded) {
 			t.Errorf("got %v, want that the session ended", err)
 		}
 		keepsForAMargin(t, mems[1-side])
@@ -76,7 +76,7 @@ func TestB6LockThatOneStoreBrokeIsLost(t *testing.T) {
 		l := lock(t, client(t, made(t, mems[0], mems[1])))
 		breakOnly(t, mems[side])
 		lost(t, l)
-		if err := l.Err(); !errors.Is(err, fencelock.ErrBroken) {
+		if err := l.Err(); !errors.Is(err, fencelock.LossForceUnlock) {
 			t.Errorf("got %v, want that it was broken", err)
 		}
 		synctest.Wait()
@@ -89,7 +89,7 @@ func TestB6LockThatOneStoreLostIsLost(t *testing.T) {
 		l := lock(t, client(t, made(t, mems[0], mems[1])))
 		mems[side].Reset()
 		lost(t, l)
-		if err := l.Err(); !errors.Is(err, fencelock.ErrReset) {
+		if err := l.Err(); !errors.Is(err, fencelock.LossStoreReset) {
 			t.Errorf("got %v, want that the store lost its data", err)
 		}
 		keepsForAMargin(t, mems[1-side])

@@ -36,7 +36,7 @@ func newSession(s *Store, id driver.SessionID) *session {
 // Open implements driver.Store.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	se := newSession(s, req.ID)
-	se.notices.Report(req.Wanted)
+	se.notices.Report(req.Contended)
 	renewal, err := se.Session.Open(ctx, req)
 	if err != nil {
 		return nil, driver.Renewal{}, err

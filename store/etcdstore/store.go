@@ -81,7 +81,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps {
 	c := s.cluster.Caps()
-	c.Wanted, c.Linger, c.Shared, c.Reentry, c.Hold, c.Listing = driver.NoticeAtOnce, true, true, true, true, true
+	c.Contended, c.Linger, c.Shared, c.Reentry, c.Hold, c.Listing = driver.NoticeAtOnce, true, true, true, true, true
 	return c
 }
 

@@ -22,7 +22,7 @@ func TestANoticeDuringACutIsLost(t *testing.T) {
 		must.OK(t, err)
 		notices := 0
 		open := func(store driver.Store, wanted func(uint64)) driver.Session {
-			session, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute, Wanted: wanted})
+			session, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute, Contended: wanted})
 			must.OK(t, err)
 			return session
 		}

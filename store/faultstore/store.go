@@ -151,8 +151,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		session driver.Session
 		renewal driver.Renewal
 	}
-	if wanted := req.Wanted; wanted != nil {
-		req.Wanted = func(seq uint64) {
+	if wanted := req.Contended; wanted != nil {
+		req.Contended = func(seq uint64) {
 			if !s.isCut() { // or the notice is lost, as any message
 				wanted(seq)
 			}

@@ -121,8 +121,8 @@ func TestRestartIsALoss(t *testing.T) {
 	must.OK(t, server.Restart())
 	select {
 	case <-l.Context().Done():
-		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) || !errors.Is(err, fencelock.ErrEnded) {
-			t.Errorf("got %v, want ErrLost with ErrEnded: a heartbeat finds it, not the deadline", err)
+		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) || !errors.Is(err, fencelock.LossSessionEnded) {
+			t.Errorf("got %v, want ErrLost with LossSessionEnded: a heartbeat finds it, not the deadline", err)
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the holder was not notified")

@@ -68,7 +68,7 @@ func (sh *shard) open(req driver.OpenRequest) *liveness {
 		sh.dropQueued(l, now)
 	}
 	l.incarnation = sh.incarnation
-	l.ttl, l.wanted = req.TTL, req.Wanted
+	l.ttl, l.wanted = req.TTL, req.Contended
 	sh.extend(l, now)
 	return l
 }

@@ -87,20 +87,20 @@ func (s *Store) notice() driver.Notice {
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
-		Engine:  "memory",
-		Fencing: driver.Strict,
-		Grace:   s.opts.Grace,
-		Queue:   !s.opts.NoQueue,
-		Push:    !s.opts.NoPush && !s.opts.NoQueue,
-		Wanted:  s.notice(),
-		Linger:  s.notice() == driver.NoticeAtOnce,
-		Shared:  true,
-		Reentry: true,
-		Hold:    true,
-		Listing: true,
-		Floor:   true,
-		MinTTL:  s.opts.MinTTL,
-		MaxTTL:  s.opts.MaxTTL,
+		Engine:    "memory",
+		Fencing:   driver.Strict,
+		Grace:     s.opts.Grace,
+		Queue:     !s.opts.NoQueue,
+		Push:      !s.opts.NoPush && !s.opts.NoQueue,
+		Contended: s.notice(),
+		Linger:    s.notice() == driver.NoticeAtOnce,
+		Shared:    true,
+		Reentry:   true,
+		Hold:      true,
+		Listing:   true,
+		Floor:     true,
+		MinTTL:    s.opts.MinTTL,
+		MaxTTL:    s.opts.MaxTTL,
 	}
 	if !s.opts.Grace {
 		c.Advice = "open it with grace=true in its URL (Options{Grace: true})"

@@ -135,10 +135,10 @@ func (l *nodeSession) await(ctx context.Context, w *request, seq uint64) {
 	w.stepLocked()
 }
 
-// nodeWanted takes the notice of a node that a claim is queued behind one of the session's.
+// nodeContended takes the notice of a node that a claim is queued behind one of the session's.
 // One node is enough: a claim waits on all nodes, and its queueing on one of them may have
 // been lost. The node may hold a mutex, so the notice is passed on apart from it.
-func (b *quorumSession) nodeWanted(node uint64) {
+func (b *quorumSession) nodeContended(node uint64) {
 	b.s.background.run(func() {
 		b.mu.Lock()
 		wanted := b.wanted

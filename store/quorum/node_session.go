@@ -126,7 +126,7 @@ func (l *nodeSession) openNow() error {
 		l.generation++
 		l.mark, l.before = 0, nil
 	}
-	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), Before: l.before, TTL: b.ttl, Wanted: b.nodeWanted}
+	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), Before: l.before, TTL: b.ttl, Contended: b.nodeContended}
 	mark := l.mark
 	if l.at != vote.Reset {
 		mark = 0

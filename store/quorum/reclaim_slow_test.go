@@ -50,7 +50,7 @@ func TestReclaimOfOneClaimDoesNotLoseTheOthers(t *testing.T) {
 		time.Sleep(from - 100*time.Millisecond)
 		r.reset(0, 1)
 		time.Sleep(from)
-		if !errors.Is(x.Err(), fencelock.ErrReset) || y.Err() != nil {
+		if !errors.Is(x.Err(), fencelock.LossStoreReset) || y.Err() != nil {
 			t.Errorf("x: %v, y: %v; want x lost with the data, and y held", x.Err(), y.Err())
 		}
 	})

@@ -123,7 +123,7 @@ func (s *Store) quorumSession(req driver.OpenRequest) *quorumSession {
 		s.background.sessions(true)
 	}
 	b.mu.Lock()
-	b.ttl, b.wanted = req.TTL, req.Wanted
+	b.ttl, b.wanted = req.TTL, req.Contended
 	b.mu.Unlock()
 	return b
 }

@@ -118,7 +118,7 @@ func withFindings(addr string, count func(code string)) (*redisstore.Store, erro
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	return redisstore.New(client, &redisstore.Options{
 		Namespace: "orders",
-		Warn:      func(f fencelock.Finding) { count(f.Code); slog.Warn("locks", "finding", f.String()) },
+		Warn:      func(f driver.Finding) { count(f.Code); slog.Warn("locks", "finding", f.String()) },
 		Accept:    []string{"clock"}, // known, and of no matter here
 	})
 }

@@ -21,7 +21,7 @@ import (
 // lasting returns a client whose leases last so long.
 func lasting(t *testing.T, s driver.Store, ttl time.Duration) *fencelock.Client {
 	t.Helper()
-	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, Patience: time.Millisecond})
+	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, StoreTimeout: time.Millisecond})
 	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c

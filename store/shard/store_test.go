@@ -63,7 +63,7 @@ func TestCapsAreTheWeakest(t *testing.T) {
 	edits := []func(*driver.Caps){
 		func(c *driver.Caps) { c.Fencing = driver.NoFencing },
 		func(c *driver.Caps) { c.Durability = driver.Volatile },
-		func(c *driver.Caps) { c.Wanted = driver.NoNotice },
+		func(c *driver.Caps) { c.Contended = driver.NoNotice },
 		func(c *driver.Caps) { c.Linger = false },
 		func(c *driver.Caps) { c.Shared = false },
 		func(c *driver.Caps) { c.Reentry = false },
@@ -117,7 +117,7 @@ func nameAt(s *shard.Store, member string) string {
 
 func client(t *testing.T, s driver.Store) *fencelock.Client {
 	t.Helper()
-	c, err := fencelock.New(s, &fencelock.Options{Patience: time.Second})
+	c, err := fencelock.New(s, &fencelock.Options{StoreTimeout: time.Second})
 	must.OK(t, err)
 	t.Cleanup(func() { c.Close(t.Context()) })
 	return c

@@ -189,7 +189,7 @@ func TestFailoverToAReplicaThatHasEverything(t *testing.T) {
 }
 
 func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Server) {
-	c, err := fencelock.New(b, &fencelock.Options{TTL: 50 * time.Second, Patience: time.Minute, Require: fencelock.Correctness}) // longer than a failover
+	c, err := fencelock.New(b, &fencelock.Options{TTL: 50 * time.Second, StoreTimeout: time.Minute, Require: fencelock.Correctness}) // longer than a failover
 	must.OK(t, err)
 	t.Cleanup(func() { c.Close(ctxb) })
 	l := lock(t, c, "x")

@@ -40,7 +40,7 @@ func (k kind) behind(t *testing.T, server *servers.Server) *through {
 // client returns a new client on a store.
 func client(t *testing.T, s driver.Store, ttl time.Duration) *fencelock.Client {
 	t.Helper()
-	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, Patience: time.Minute})
+	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, StoreTimeout: time.Minute})
 	must.OK(t, err)
 	t.Cleanup(func() { c.Close(ctxb) })
 	return c

@@ -129,7 +129,7 @@ type handback struct {
 }
 
 func (g *handback) client(t *testing.T, s driver.Store) *fencelock.Client {
-	c, err := fencelock.New(s, &fencelock.Options{TTL: 50 * time.Second, Patience: time.Minute, Hooks: fencelock.Hooks{
+	c, err := fencelock.New(s, &fencelock.Options{TTL: 50 * time.Second, StoreTimeout: time.Minute, Hooks: fencelock.Hooks{
 		AcquireWait: func(context.Context, fencelock.AcquireWait) {
 			select {
 			case g.waits <- struct{}{}:

@@ -44,8 +44,8 @@ func TestLingerNeedsNotifications(t *testing.T) {
 		{onMySQL, sqlstore.Options{}, driver.NoticeAtRenewal},
 	} {
 		s := c.kind.store(t, c.kind.connect(t, 1), &c.opts)
-		if caps := s.Caps(); caps.Wanted != c.want || caps.Linger != (c.want == driver.NoticeAtOnce) {
-			t.Errorf("%s with %+v: notified %v, linger %t", c.kind.name, c.opts, caps.Wanted, caps.Linger)
+		if caps := s.Caps(); caps.Contended != c.want || caps.Linger != (c.want == driver.NoticeAtOnce) {
+			t.Errorf("%s with %+v: notified %v, linger %t", c.kind.name, c.opts, caps.Contended, caps.Linger)
 		}
 	}
 }
@@ -66,13 +66,13 @@ func openNoticedAs(t *testing.T, s driver.Store, id driver.SessionID) noticed {
 	t.Helper()
 	n := noticed{id: id, seqs: make(chan uint64, 1000)}
 	var err error
-	n.Session, _, err = s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: id, TTL: 50 * time.Second, Wanted: func(seq uint64) { n.seqs <- seq }})
+	n.Session, _, err = s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: id, TTL: 50 * time.Second, Contended: func(seq uint64) { n.seqs <- seq }})
 	must.OK(t, err)
 	return n
 }
 
-// mustBeWanted waits for the notice about a claim.
-func (n noticed) mustBeWanted(t *testing.T, want uint64) {
+// mustBeContended waits for the notice about a claim.
+func (n noticed) mustBeContended(t *testing.T, want uint64) {
 	t.Helper()
 	for end := time.After(time.Minute); ; {
 		select {
@@ -102,13 +102,13 @@ func TestNoticeMissedWhileNotListening(t *testing.T) {
 	attempt(t, holder, watched(plain(1, "x")), driver.Granted)
 	attempt(t, holder, watched(plain(2, "y")), driver.Granted)
 	attempt(t, other, queued(1, "x"), driver.Queued)
-	holder.mustBeWanted(t, 1)
+	holder.mustBeContended(t, 1)
 	eventually(t, "that it listens", func() bool { return sqlstore.Listening(b.Store) == 1 })
 	heal := b.proxy.Stall()
 	attempt(t, other, queued(2, "y"), driver.Queued)
 	b.proxy.Cut()
 	heal()
-	holder.mustBeWanted(t, 2)
+	holder.mustBeContended(t, 2)
 }
 
 // TestWatchAddsNoStatement: watched claims are locked, queued and handed off by as many
@@ -127,7 +127,7 @@ func TestWatchAddsNoStatement(t *testing.T) {
 	for name, ss := range map[string]noticed{"a": a, "b": b} {
 		attempt(t, ss, watched(plain(1, name)), driver.Granted)
 		attempt(t, c, queued(uint64(name[0]), name), driver.Queued)
-		ss.mustBeWanted(t, 1)
+		ss.mustBeContended(t, 1)
 	}
 	eventually(t, "that all sessions listen", func() bool { return sqlstore.Listening(s) == 3 })
 	seq := uint64(1000)
@@ -147,7 +147,7 @@ func TestWatchAddsNoStatement(t *testing.T) {
 		withdraw(t, b, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
 		withdraw(t, c, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
 	}
-	with := func() { round(watched, func(n noticed) { n.mustBeWanted(t, seq) }) }
+	with := func() { round(watched, func(n noticed) { n.mustBeContended(t, seq) }) }
 	without := func() {
 		round(func(c *driver.Claim) *driver.Claim { return c }, func(noticed) {})
 	}
@@ -181,7 +181,7 @@ func TestHandleWithoutASpareConnection(t *testing.T) {
 	holder := openNoticed(t, s)
 	attempt(t, holder, watched(plain(1, "x")), driver.Granted)
 	attempt(t, other, queued(1, "x"), driver.Queued)
-	holder.mustBeWanted(t, 1)
+	holder.mustBeContended(t, 1)
 	must.OK(t, holder.Close(ctxb))
 	eventually(t, "that the session is not attended to", func() bool { return sqlstore.Attended(s) == 0 })
 }
@@ -234,7 +234,7 @@ func TestWatchedAfterTheGrant(t *testing.T) {
 	attempt(t, holder, plain(2, "x"), driver.Granted)
 	attempt(t, holder, watched(plain(2, "x")), driver.Granted)
 	attempt(t, open(t, s), queued(1, "x"), driver.Queued)
-	holder.mustBeWanted(t, 2)
+	holder.mustBeContended(t, 2)
 
 	out := attempt(t, holder, plain(3, "y"), driver.Granted)
 	_, err := db.Exec("UPDATE " + opts.Prefix + "incarnation SET identity = 'another server'")
@@ -246,7 +246,7 @@ func TestWatchedAfterTheGrant(t *testing.T) {
 	}
 	eventually(t, "that it listens again", func() bool { return sqlstore.ListensAs(s, again.Session) })
 	attempt(t, open(t, s), queued(1, "y"), driver.Queued)
-	again.mustBeWanted(t, 3)
+	again.mustBeContended(t, 3)
 }
 
 // TestSlowNoticeDoesNotMakeARenewalLate: while the statement that reads what waits is not

@@ -63,7 +63,7 @@ func (m *member) start(grace bool) {
 	m.db.SetMaxOpenConns(5)
 	m.store, err = sqlstore.New(m.db, &opts)
 	must.OK(f.t, err)
-	m.locks, err = fencelock.New(m.store, &fencelock.Options{TTL: fleetTTL, Patience: time.Minute})
+	m.locks, err = fencelock.New(m.store, &fencelock.Options{TTL: fleetTTL, StoreTimeout: time.Minute})
 	must.OK(f.t, err)
 	m.own = lock(f.t, m.locks, fmt.Sprint("own/", m.id))
 	ctx, stop := context.WithCancel(f.ctx)

@@ -50,7 +50,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, err
 	}
 	ss := &session{store: s, sid: req.ID.String(), ttl: req.TTL, claims: map[uint64]string{}, waits: map[uint64]*waiting{}}
-	ss.notices.init(req.Wanted)
+	ss.notices.init(req.Contended)
 	s.memory.declare(req.TTL)
 	for range maxRounds {
 		m, err := s.incarnation(ctx, true)

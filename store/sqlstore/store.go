@@ -164,7 +164,7 @@ func (s *Store) prepare(ctx context.Context) error {
 func (s *Store) Caps() driver.Caps {
 	return driver.Caps{
 		Engine: s.dialect.String(), Fencing: driver.Strict, Durability: driver.Durable, Grace: s.opts.Grace,
-		Queue: true, Push: true, Wanted: s.notice(), Linger: s.notice() == driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Contended: s.notice(), Linger: s.notice() == driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 }

@@ -33,7 +33,7 @@ func newProcess(t *testing.T, addrs []string, ttl time.Duration) *process {
 	var err error
 	p.store, err = zkstore.New(addrs, &zkstore.Options{TickTime: servers.TickTime, MaxTTL: time.Minute, Dial: p.valve.Dial})
 	must.OK(t, err)
-	p.Client, err = fencelock.New(p.store, &fencelock.Options{TTL: ttl, Require: fencelock.Correctness, Patience: patience})
+	p.Client, err = fencelock.New(p.store, &fencelock.Options{TTL: ttl, Require: fencelock.Correctness, StoreTimeout: patience})
 	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -18,7 +18,7 @@ def report(*words):
 
 def act(client, lock, lease, command):
     if command == "lock":
-        lease = client.lock(lock, wait=60, reason="a test", on_lost=lambda l: report("lost"), on_wanted=lambda l: report("wanted"))
+        lease = client.lock(lock, wait=60, reason="a test", on_lost=lambda l: report("lost"), on_contended=lambda l: report("contended"))
         report("held", lease.token)
     elif command == "check":
         lease.check()

@@ -43,8 +43,8 @@ type Giver interface {
 	Break(ctx context.Context, name string) error
 }
 
-// Wanted is a Held that reports that another client waits.
-type Wanted interface{ Wanted() <-chan struct{} }
+// Contended is a Held that reports that another client waits.
+type Contended interface{ Contended() <-chan struct{} }
 
 // Spec says which lock on which servers. It travels to the client processes.
 type Spec struct {

@@ -50,7 +50,7 @@ func (o *ours) Break(ctx context.Context, name string) error {
 	if err != nil || len(st.Holders) == 0 {
 		return err
 	}
-	_, err = o.c.Break(ctx, name, st.Holders[0].Token)
+	_, err = o.c.ForceUnlock(ctx, name, st.Holders[0].Token)
 	if errors.Is(err, fencelock.ErrNotHeld) {
 		return nil // it was unlocked in between
 	}

@@ -64,12 +64,13 @@ func exportedErrors(f *ast.File) []*ast.Ident {
 	var found []*ast.Ident
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.VAR {
+		prefix := map[token.Token]string{token.VAR: "Err", token.CONST: "Loss"}
+		if !ok || prefix[g.Tok] == "" {
 			continue
 		}
 		for _, s := range g.Specs {
 			for _, name := range s.(*ast.ValueSpec).Names {
-				if rest, ok := strings.CutPrefix(name.Name, "Err"); ok && rest != "" && ast.IsExported(rest) {
+				if rest, ok := strings.CutPrefix(name.Name, prefix[g.Tok]); ok && rest != "" && ast.IsExported(rest) {
 					found = append(found, name)
 				}
 			}
@@ -82,12 +83,13 @@ func TestErrorPage(t *testing.T) { checkRepo(t, checkErrorPage) }
 
 func TestErrorPageComplains(t *testing.T) {
 	wantComplaints(t, checkErrorPage, treeOf(
-		"a.go", "package a\nvar (\n\tErrOne = 1\n\tErrTwo = 2\n\terrThree = 3\n)\nconst ErrFour = 4\n",
+		"a.go", "package a\nvar (\n\tErrOne = 1\n\tErrTwo = 2\n\terrThree = 3\n)\nconst ErrFour = 4\nconst LossFive = 5\n",
 		"fence/b.go", "package fence\nvar ErrFive = 5\n",
 		"other/c.go", "package other\nvar ErrSix = 6\n",
 		errorsPath, "# E\n### ErrOne\n\n*Means:* a\n\n*Check:* b\n\n*Do:* c\n### ErrFive\n\n*Means:* a\n\n*Do:* c\n### ErrGone\n*Means:*\n*Check:*\n*Do:*\n",
 	),
 		"a.go:4: ErrTwo has no part",
+		"a.go:8: LossFive has no part",
 		errorsPath+":9: ErrFive has no paragraph that begins with *Check:*",
 		errorsPath+":14: ErrGone is no error",
 	)

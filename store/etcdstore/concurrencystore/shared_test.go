@@ -289,7 +289,7 @@ func TestDeletedKeyIsReported(t *testing.T) {
 	_, err = cluster.Connect(t).Delete(t.Context(), prefix+"a/", clientv3.WithPrefix())
 	must.OK(t, err)
 	within(t, "the end of the lease", l.Context().Done())
-	if !errors.Is(l.Err(), fencelock.ErrBroken) {
+	if !errors.Is(l.Err(), fencelock.LossForceUnlock) {
 		t.Errorf("the lease ended with %v", l.Err())
 	}
 }

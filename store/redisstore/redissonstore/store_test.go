@@ -195,7 +195,7 @@ func TestUnlockOfALockForcedOpen(t *testing.T) {
 	l, err := locks.Mutex("x").Lock(t.Context())
 	must.OK(t, err)
 	must.OK(t, server.Do("DEL", "x").Err())
-	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.ErrBroken) {
+	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.LossForceUnlock) {
 		t.Errorf("Unlock: %v", err)
 	}
 }

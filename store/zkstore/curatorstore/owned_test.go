@@ -29,8 +29,8 @@ func mustBreak(t *testing.T, l *fencelock.Lease) {
 	case <-time.After(patience):
 		t.Fatal("the holder was not notified")
 	}
-	if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrBroken) {
-		t.Errorf("the lease ended with %v, want ErrBroken", err)
+	if err := context.Cause(l.Context()); !errors.Is(err, fencelock.LossForceUnlock) {
+		t.Errorf("the lease ended with %v, want LossForceUnlock", err)
 	}
 }
 

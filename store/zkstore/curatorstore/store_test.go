@@ -36,7 +36,7 @@ func open(t testing.TB, addrs []string, opts curatorstore.Options) *curatorstore
 // client returns a Go process.
 func client(t testing.TB, addrs []string, opts curatorstore.Options, ttl time.Duration) *fencelock.Client {
 	t.Helper()
-	locks, err := fencelock.New(open(t, addrs, opts), &fencelock.Options{TTL: ttl, Patience: patience})
+	locks, err := fencelock.New(open(t, addrs, opts), &fencelock.Options{TTL: ttl, StoreTimeout: patience})
 	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks
@@ -196,22 +196,22 @@ func TestDeletedNodeIsReported(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the holder was not notified")
 	}
-	if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrBroken) {
-		t.Errorf("the lease ended with %v, want ErrBroken", err)
+	if err := context.Cause(l.Context()); !errors.Is(err, fencelock.LossForceUnlock) {
+		t.Errorf("the lease ended with %v, want LossForceUnlock", err)
 	}
 	slow := client(t, e.Addrs(), curatorstore.Options{}, 50*time.Second)
 	l = lock(t, slow, "deleted")
 	must.OK(t, o.Delete(o.only("/deleted"), -1))
-	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.ErrBroken) {
-		t.Errorf("Unlock returned %v, want ErrBroken", err)
+	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.LossForceUnlock) {
+		t.Errorf("Unlock returned %v, want LossForceUnlock", err)
 	}
 	l = lock(t, slow, "deleted")
 	must.OK(t, l.Unlock(t.Context()))
 }
 
-// TestRevocationIsWanted: __REVOKE__ on the node of a holder closes Wanted, before or after it was
+// TestRevocationIsContended: __REVOKE__ on the node of a holder closes Contended, before or after it was
 // asked for.
-func TestRevocationIsWanted(t *testing.T) {
+func TestRevocationIsContended(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
 	o := join(t, e.Addrs())
@@ -225,7 +225,7 @@ func TestRevocationIsWanted(t *testing.T) {
 		if early {
 			revoke()
 		}
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		if !early {
 			revoke()
 		}

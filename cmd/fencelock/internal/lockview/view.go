@@ -237,7 +237,7 @@ func PlainFindings(findings []driver.Finding) {
 // unfit says what is missing where doing the work twice would corrupt something.
 func unfit(g fencelock.Guarantees, graceFix string) []driver.Finding {
 	var found []driver.Finding
-	if g.Fencing != fencelock.Strict {
+	if g.Fencing != driver.Strict {
 		found = append(found, driver.Finding{Severity: driver.Danger, Code: "fencing", Reason: "tokens are not strict: they are " + g.Fencing.String(), Fix: "use another store"})
 	}
 	if !g.SurvivesCrash {
@@ -284,7 +284,7 @@ func Break(ctx context.Context, c *fencelock.Client, st *fencelock.Status, r Bre
 	if at >= 0 {
 		done.Holder = HolderOf(&st.Holders[at])
 	}
-	fence, err := c.Break(ctx, st.Name, r.Token)
+	fence, err := c.ForceUnlock(ctx, st.Name, r.Token)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (s *Server) breakLock(w http.ResponseWriter, c *call) error {
 		return err
 	}
 	c.about.token, c.about.reason = req.Token, req.Reason
-	for _, right := range []access.Right{access.See, access.Break} { // the answer shows the holder
+	for _, right := range []access.Right{access.See, access.ForceUnlock} { // the answer shows the holder
 		if err := s.allowed(c, right, req.Lock); err != nil {
 			return err
 		}

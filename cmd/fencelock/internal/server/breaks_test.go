@@ -34,7 +34,7 @@ func newOperated(t *testing.T, store driver.Store) *operated {
 	dir := t.TempDir()
 	o := &operated{log: filepath.Join(dir, "audit.log"), users: filepath.Join(dir, "users.json")}
 	var err error
-	if o.token, _, err = access.AddToken(o.users, "ann", &access.Grant{May: []access.Right{access.See, access.Break}}); err != nil {
+	if o.token, _, err = access.AddToken(o.users, "ann", &access.Grant{May: []access.Right{access.See, access.ForceUnlock}}); err != nil {
 		t.Fatal(err)
 	}
 	users, err := access.Watch(o.users, func(err error) { t.Error(err) })
@@ -54,7 +54,7 @@ func (o *operated) breakIt(lock string, token fencelock.Token, v any) int {
 	o.Helper()
 	body, err := json.Marshal(breakRequest{Lock: lock, Token: token, Reason: "web-1 is on fire"})
 	must.OK(o, err)
-	req, err := http.NewRequestWithContext(o.Context(), "POST", o.web.URL+"/v1/break", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(o.Context(), "POST", o.web.URL+"/v1/force-unlock", bytes.NewReader(body))
 	must.OK(o, err)
 	req.Header.Set("Authorization", "Bearer "+o.token)
 	req.Header.Set("Content-Type", "application/json")
@@ -109,7 +109,7 @@ func TestBreakLeavesATrail(t *testing.T) {
 		if got, want := strings.Join(kinds, "\n"), strings.Join([]string{asked, "broken ann a true true", asked, failed, asked, failed, asked, failed}, "\n"); got != want {
 			t.Errorf("got\n%s", got)
 		}
-		if e := o.trail()[1]; e.Fence != done.Fence || e.Holder != "bob" || e.Remote == "" || e.Call != "POST /v1/break" || e.Time.IsZero() {
+		if e := o.trail()[1]; e.Fence != done.Fence || e.Holder != "bob" || e.Remote == "" || e.Call != "POST /v1/force-unlock" || e.Time.IsZero() {
 			t.Errorf("got %+v", e)
 		}
 	})

@@ -25,7 +25,7 @@ func newDenied(t *testing.T) (o *operated, bob func(method, path, body string) i
 	dir := t.TempDir()
 	o = &operated{log: filepath.Join(dir, "audit.log"), users: filepath.Join(dir, "users.json")}
 	var err error
-	if o.token, _, err = access.AddToken(o.users, "bob", &access.Grant{Prefix: "b", May: []access.Right{access.See, access.Take, access.Break}}); err != nil {
+	if o.token, _, err = access.AddToken(o.users, "bob", &access.Grant{Prefix: "b", May: []access.Right{access.See, access.Take, access.ForceUnlock}}); err != nil {
 		t.Fatal(err)
 	}
 	policy, err := access.ReadFile(o.users)
@@ -57,7 +57,7 @@ func TestDeniedCallHasItsLockInTheAuditLog(t *testing.T) {
 		method, path, body, reason string
 		token                      fencelock.Token
 	}{
-		{"POST", "/v1/break", `{"lock": "deploy", "token": "7168", "reason": "it is stuck"}`, "it is stuck", 7168},
+		{"POST", "/v1/force-unlock", `{"lock": "deploy", "token": "7168", "reason": "it is stuck"}`, "it is stuck", 7168},
 		{"GET", "/v1/lock?name=deploy", "", "", 0},
 		{"POST", "/v1/acquire", `{"session": "` + ann.session + `", "id": "1", "lock": "deploy", "reason": "nightly"}`, "nightly", 0},
 		{"POST", "/v1/renew", `{"session": "` + ann.session + `", "leases": [{"id": "0", "lock": "b", "token": "1"}, {` + named + `}]}`, "", 7168},
@@ -74,8 +74,8 @@ func TestDeniedCallHasItsLockInTheAuditLog(t *testing.T) {
 			t.Errorf("%s: got %+v", c.path, e)
 		}
 	}
-	bob("POST", "/v1/break", `{"lock": "deploy", "token": "7168", "reason": "`+strings.Repeat("ö", 2*maxReason)+`"}`)
-	bob("POST", "/v1/break", `{"lock": "`+strings.Repeat("a", driver.MaxNameBytes+1)+`", "token": "7168", "reason": "x"}`) // not a name, and not denied
+	bob("POST", "/v1/force-unlock", `{"lock": "deploy", "token": "7168", "reason": "`+strings.Repeat("ö", 2*maxReason)+`"}`)
+	bob("POST", "/v1/force-unlock", `{"lock": "`+strings.Repeat("a", driver.MaxNameBytes+1)+`", "token": "7168", "reason": "x"}`) // not a name, and not denied
 	all := o.trail()
 	if e := all[len(all)-1]; len(all) != 6 || e.Reason != strings.Repeat("ö", maxReason) {
 		t.Errorf("%d entries, the last is %+v", len(all), e)

@@ -35,8 +35,8 @@ func newGuarded(t *testing.T) *guarded {
 	g := &guarded{tokens: map[string]string{}}
 	text := ""
 	for _, u := range []struct{ name, rights string }{
-		{"admin", `{"prefix":"","may":["see","break"]}`}, {"viewer", `{"prefix":"","may":["see"]}`},
-		{"orders", `{"prefix":"orders/","may":["see","break"]}`}, {"blind", `{"prefix":"","may":["break"]}`},
+		{"admin", `{"prefix":"","may":["see","force-unlock"]}`}, {"viewer", `{"prefix":"","may":["see"]}`},
+		{"orders", `{"prefix":"orders/","may":["see","force-unlock"]}`}, {"blind", `{"prefix":"","may":["force-unlock"]}`},
 		{"none", ``}, {"gateway", ``}, {"taker", `{"prefix":"orders/","may":["take"]}`}, {"thief", `{"prefix":"orders/","may":["take"]}`},
 	} {
 		token, hash := access.NewToken()
@@ -83,7 +83,7 @@ func request(method, path, body string, headers ...string) string {
 // breaking is a request that would break the hidden lock.
 func (g *guarded) breaking(headers ...string) string {
 	body := fmt.Sprintf(`{"lock":%q,"token":%q,"reason":"attack"}`, hidden, g.secret)
-	return request("POST", "/v1/break", body, append(headers, "Content-Type: application/json")...)
+	return request("POST", "/v1/force-unlock", body, append(headers, "Content-Type: application/json")...)
 }
 
 func (g *guarded) bearer(user string) string { return "Authorization: Bearer " + g.tokens[user] }
@@ -133,7 +133,7 @@ func (g *guarded) wrongRights() (all []attack) {
 		`{"lock":"orders/1","token":"1","reason":"x"}{"lock":"` + hidden + `"}`, `{"lock":"orders/1","token":"0","reason":"x"}`, `{"lock":"orders/1","token":"-1","reason":"x"}`,
 		`{"lock":"orders/1","token":"1","reason":" "}`, `{"lock":"","token":"1","reason":"x"}`, `null`, `""`, `{`, "",
 	} {
-		all = append(all, attack{"body " + body, request("POST", "/v1/break", body, g.bearer("orders"), "Content-Type: application/json")})
+		all = append(all, attack{"body " + body, request("POST", "/v1/force-unlock", body, g.bearer("orders"), "Content-Type: application/json")})
 	}
 	return all
 }
@@ -152,9 +152,9 @@ func (g *guarded) otherSites() (all []attack) {
 	}
 	body := fmt.Sprintf(`{"lock":%q,"token":%q,"reason":"attack"}`, hidden, g.secret)
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/json-patch+json", "text/json", "application/jsonx"} {
-		all = append(all, attack{"a form: " + kind, request("POST", "/v1/break", body, proof, "Content-Type: "+kind)})
+		all = append(all, attack{"a form: " + kind, request("POST", "/v1/force-unlock", body, proof, "Content-Type: "+kind)})
 	}
-	return append(all, attack{"encoded", request("POST", "/v1/break", body, proof, "Content-Type: application/json", "Content-Encoding: gzip")})
+	return append(all, attack{"encoded", request("POST", "/v1/force-unlock", body, proof, "Content-Type: application/json", "Content-Encoding: gzip")})
 }
 
 // smuggled: headers that a proxy and the server may read differently.
@@ -173,10 +173,10 @@ func (g *guarded) smuggled() (all []attack) {
 	}
 	inner := g.breaking()
 	all = append(all,
-		attack{"length and chunks", request("POST", "/v1/break", inner, "Transfer-Encoding: chunked")},
-		attack{"chunks twice", "POST /v1/break HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\nConnection: close\r\n\r\n0\r\n\r\n" + inner},
-		attack{"two lengths", "POST /v1/break HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 5\r\nConnection: close\r\n\r\n" + inner},
-		attack{"a length with a sign", "POST /v1/break HTTP/1.1\r\nHost: localhost\r\nContent-Length: +0\r\nConnection: close\r\n\r\n" + inner},
+		attack{"length and chunks", request("POST", "/v1/force-unlock", inner, "Transfer-Encoding: chunked")},
+		attack{"chunks twice", "POST /v1/force-unlock HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\nConnection: close\r\n\r\n0\r\n\r\n" + inner},
+		attack{"two lengths", "POST /v1/force-unlock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 5\r\nConnection: close\r\n\r\n" + inner},
+		attack{"a length with a sign", "POST /v1/force-unlock HTTP/1.1\r\nHost: localhost\r\nContent-Length: +0\r\nConnection: close\r\n\r\n" + inner},
 		attack{"a folded header", "GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nX: a\r\n " + g.bearer("none") + "\r\nConnection: close\r\n\r\n"},
 		attack{"two hosts", "GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\nConnection: close\r\n\r\n"},
 		attack{"no host", "GET /v1/locks HTTP/1.1\r\nConnection: close\r\n\r\n"},
@@ -194,7 +194,7 @@ func (g *guarded) crooked() (all []attack) {
 		all = append(all, attack{"path " + path, request("GET", path, "", g.bearer("none"))})
 	}
 	for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREAK", "get", "POST"} {
-		all = append(all, attack{"method " + method, request(method, "/v1/locks", "", g.bearer("admin"))}, attack{"method " + method, request(method+"X", "/v1/break", "", g.bearer("admin"))})
+		all = append(all, attack{"method " + method, request(method, "/v1/locks", "", g.bearer("admin"))}, attack{"method " + method, request(method+"X", "/v1/force-unlock", "", g.bearer("admin"))})
 	}
 	return all
 }
@@ -206,7 +206,7 @@ func (g *guarded) huge() (all []attack) {
 		"reason": fmt.Sprintf(`{"lock":"orders/1","token":"1","reason":%q}`, big), "name": fmt.Sprintf(`{"lock":%q,"token":"1","reason":"x"}`, "orders/"+big),
 		"depth": strings.Repeat("[", 100<<10), "spaces": strings.Repeat(" ", 1<<20) + "{}", "long reason": fmt.Sprintf(`{"lock":"orders/1","token":"1","reason":%q}`, big[:maxReason+1]),
 	} {
-		all = append(all, attack{"huge " + what, request("POST", "/v1/break", body, g.bearer("orders"), "Content-Type: application/json")})
+		all = append(all, attack{"huge " + what, request("POST", "/v1/force-unlock", body, g.bearer("orders"), "Content-Type: application/json")})
 	}
 	return append(all, attack{"huge header", request("GET", "/v1/locks", "", "X: "+big, g.bearer("none"))}, attack{"huge query", request("GET", "/v1/locks?text="+big, "", g.bearer("none"))},
 		attack{"many headers", request("GET", "/v1/locks", "", strings.Repeat("X: a\r\n", 20000)+"Y: b")})
@@ -307,7 +307,7 @@ func (g *guarded) leaks() (found int) {
 
 // slow counts clients that keep a connection although they send nothing, or never end.
 func (g *guarded) slow() (found int) {
-	for _, wire := range []string{"", "GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nX: ", "POST /v1/break HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n" + g.bearer("orders") + "\r\n\r\n{"} {
+	for _, wire := range []string{"", "GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nX: ", "POST /v1/force-unlock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n" + g.bearer("orders") + "\r\n\r\n{"} {
 		conn, err := net.Dial("tcp", g.web.Listener.Addr().String())
 		must.OK(g, err)
 		_, _ = io.WriteString(conn, wire)
@@ -338,7 +338,7 @@ func TestLocalServerAnswersToLocalhost(t *testing.T) {
 		}
 	}
 	body := `{"lock":"a","token":"` + l.Token().String() + `","reason":"x"}`
-	req, err := http.NewRequestWithContext(t.Context(), "POST", w.web.URL+"/v1/break", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), "POST", w.web.URL+"/v1/force-unlock", strings.NewReader(body))
 	must.OK(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	var denied struct{ Detail string }

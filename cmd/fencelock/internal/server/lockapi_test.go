@@ -103,7 +103,7 @@ func (c *remoteClient) want(state leases.State, id, lock string, wait time.Durat
 }
 
 func named(a leases.Answer) leases.Named {
-	return leases.Named{ID: a.ID, Lock: a.Lock, Token: a.Token, Watch: true, Wanted: a.Wanted, Moved: a.Moved}
+	return leases.Named{ID: a.ID, Lock: a.Lock, Token: a.Token, Watch: true, Contended: a.Contended, Moved: a.Moved}
 }
 
 func (c *remoteClient) renew(a leases.Answer, wait time.Duration) leases.Answer {
@@ -317,18 +317,18 @@ func TestClientsAreNotified(t *testing.T) {
 		ann, bob := ls.client("ann", 6*time.Second), ls.client("bob", 6*time.Second)
 		a := ann.want(leases.Held, "1", "x", 0)
 		bob.want(leases.Waiting, "1", "x", time.Millisecond)
-		for !a.Wanted {
+		for !a.Contended {
 			if a = ann.renew(a, time.Second); a.State != leases.Held {
 				t.Fatalf("%+v", a)
 			}
 		}
-		if _, err := ls.servers[0].server.cfg.Client.Break(t.Context(), "x", a.Token); err != nil {
+		if _, err := ls.servers[0].server.cfg.Client.ForceUnlock(t.Context(), "x", a.Token); err != nil {
 			t.Fatal(err)
 		}
 		for a.State == leases.Held {
 			a = ann.renew(a, time.Second)
 		}
-		if a.State != leases.Lost || !strings.Contains(a.Why, "broke") {
+		if a.State != leases.Lost || !strings.Contains(a.Why, "taken away") {
 			t.Errorf("after a break: %+v", a)
 		}
 		bob.want(leases.Held, "1", "x", 20*time.Second)

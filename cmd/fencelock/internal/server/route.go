@@ -44,7 +44,7 @@ func apiRoutes() []*route {
 		{method: "GET", path: "/v1/sessions", params: []string{"text", "offset", "limit"}, serve: (*Server).sessions},
 		{method: "GET", path: "/v1/store", serve: (*Server).store},
 		{method: "GET", path: "/v1/events", params: []string{"prefix"}, stream: true, serve: (*Server).events},
-		{method: "POST", path: "/v1/break", serve: (*Server).breakLock},
+		{method: "POST", path: "/v1/force-unlock", serve: (*Server).breakLock},
 		{method: "GET", path: "/metrics", serve: (*Server).metrics},
 		{method: "POST", path: "/v1/session", locks: true, serve: (*Server).makeSession},
 		{method: "POST", path: "/v1/acquire", locks: true, serve: (*Server).acquire},

@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 	if errors.Is(err, fencelock.ErrLost) {
 		slog.Error("another host may run it again", "occurrence", occurrence)
 	}
-	slog.Info("months-end", "occurrence", occurrence, "outcome", result.Outcome)
+	slog.Info("months-end", "occurrence", occurrence, "outcome", result)
 	return err
 }
 

@@ -124,7 +124,7 @@ func (m *member) open() error {
 	if err != nil {
 		return err
 	}
-	opts := &fencelock.Options{TTL: m.cfg.TTL, Patience: 5 * time.Minute, Hooks: fencelock.Hooks{Event: m.event}}
+	opts := &fencelock.Options{TTL: m.cfg.TTL, StoreTimeout: 5 * time.Minute, Hooks: fencelock.Hooks{Event: m.event}}
 	for range m.cfg.Sessions {
 		c, err := fencelock.New(m.store, opts)
 		if err != nil {

@@ -159,7 +159,7 @@ func (w *worker) turn(ctx context.Context) {
 			x.Until, x.Text = until.Load(), fmt.Sprint(context.Cause(held.Context()))
 		})
 	})
-	w.section(ctx, held, e, func() { add(history.Wanted, nil) })
+	w.section(ctx, held, e, func() { add(history.Contended, nil) })
 	add(history.Release, func(x *history.Event) { x.Until = until.Load() })
 	unwatch()
 	err = held.Unlock(context.WithoutCancel(ctx))
@@ -196,8 +196,8 @@ func (w *worker) choose() (string, func(context.Context, string) (lock.Held, err
 // wanted returns what is closed when another client waits: a client whose locks linger
 // gives way in every other section. It is nil for the others.
 func (w *worker) wanted(held lock.Held) <-chan struct{} {
-	if h, ok := held.(lock.Wanted); ok && w.lingers() && w.rng.IntN(2) == 0 {
-		return h.Wanted()
+	if h, ok := held.(lock.Contended); ok && w.lingers() && w.rng.IntN(2) == 0 {
+		return h.Contended()
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ const (
 	Released Kind = "released"
 	// Lost: the client was notified that its lease ended.
 	Lost Kind = "lost"
-	// Wanted: the holder was notified that another client waits.
-	Wanted Kind = "wanted"
+	// Contended: the holder was notified that another client waits.
+	Contended Kind = "wanted"
 	// Write: an append to a register is about to be sent. Wrote: it was
 	// acknowledged. Refused: the guard refused it. Unsure: no answer.
 	Write   Kind = "write"

@@ -278,7 +278,7 @@ func (r *random) play() {
 	for i := range 4 {
 		a := &actor{r: r, name: fmt.Sprint("process ", i)}
 		a.Store = libraries[i%len(libraries)].open(t, login{Addr: proxy.Addr}, &native.Options{Grace: r.grace, MaxTTL: ttl, Accept: []string{"min-replicas"}})
-		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, Patience: time.Minute})
+		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, StoreTimeout: time.Minute})
 		must.OK(t, err)
 		wg.Go(func() {
 			a.act(ctx, c, r.seed+uint64(i))

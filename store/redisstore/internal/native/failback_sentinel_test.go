@@ -74,7 +74,7 @@ func (r *random) sentinels() {
 	for i := range 4 {
 		a := &actor{r: r, name: fmt.Sprint("process ", i)}
 		a.Store = libraries[i%len(libraries)].open(t, login{Sentinels: s.Addrs}, &native.Options{Grace: r.grace, MaxTTL: ttl, Accept: []string{"min-replicas"}})
-		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, Patience: time.Minute})
+		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, StoreTimeout: time.Minute})
 		must.OK(t, err)
 		actors = append(actors, a)
 		wg.Go(func() {

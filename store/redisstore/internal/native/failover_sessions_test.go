@@ -31,7 +31,7 @@ type holders struct {
 func holdEach(t *testing.T, n int, stores []driver.Store, ttl time.Duration) *holders {
 	t.Helper()
 	c := &holders{t: t, clients: make([]*fencelock.Client, n), leases: make([]*fencelock.Lease, n)}
-	opts := fencelock.Options{TTL: ttl, Patience: time.Minute, Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+	opts := fencelock.Options{TTL: ttl, StoreTimeout: time.Minute, Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
 		switch e.Kind {
 		case fencelock.SessionResumed:
 			c.resumed.Add(1)

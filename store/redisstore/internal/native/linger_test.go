@@ -112,7 +112,7 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 	waiting(2)
 	must.OK(t, held.Unlock(t.Context()))
 	if l := <-got; l != nil {
-		awaitWanted(t, l)
+		awaitContended(t, l)
 		if err := l.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -120,11 +120,11 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 	<-last
 }
 
-// awaitWanted waits for the notice that another claim waits for the lock.
-func awaitWanted(t *testing.T, l *fencelock.Lease) {
+// awaitContended waits for the notice that another claim waits for the lock.
+func awaitContended(t *testing.T, l *fencelock.Lease) {
 	t.Helper()
 	select {
-	case <-l.Wanted():
+	case <-l.Contended():
 	case <-time.After(20 * time.Second):
 		t.Error("the holder was not notified of a claim that waits for its lock")
 	}
@@ -206,7 +206,7 @@ func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
 		_, err := pair[1].Mutex("x").Lock(ctx)
 		next <- err
 	}()
-	awaitWanted(t, held)
+	awaitContended(t, held)
 	before := calls(t, admin, "lrem")
 	must.OK(t, held.Unlock(t.Context()))
 	must.OK(t, <-next)

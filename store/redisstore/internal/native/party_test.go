@@ -71,7 +71,7 @@ func join(t *testing.T, l *timeline, name string, s driver.Store, opts fencelock
 	t.Helper()
 	p := &party{t: t, name: name, counts: map[fencelock.EventKind]int{}, errs: map[fencelock.EventKind]error{}, heard: make(chan struct{})}
 	opts.Owner = name
-	opts.Patience = time.Minute // a failover may take longer than a TTL
+	opts.StoreTimeout = time.Minute // a failover may take longer than a TTL
 	opts.Hooks.Event = func(e fencelock.Event) {
 		if notified[e.Kind] {
 			l.note("%-7s %v %s %v %v", name, e.Kind, e.Name, tokenOf(e), errOf(e.Err))

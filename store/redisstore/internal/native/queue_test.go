@@ -227,7 +227,7 @@ func TestSessionOpenedAgainLeavesNoSubscription(t *testing.T) {
 	}
 	var last driver.Session
 	for range 3 {
-		s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, Before: last, TTL: time.Minute, Wanted: func(uint64) {}})
+		s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, Before: last, TTL: time.Minute, Contended: func(uint64) {}})
 		l.must(err)
 		seq++
 		_, err = s.Attempt(l.ctx, &driver.Claim{Seq: seq, Name: fmt.Sprint("x", seq), Watch: true,

@@ -120,7 +120,7 @@ func New(client rediscmd.Client, opts *Options, closeClient func() error) (*Stor
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Linger: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
+		Queue: true, Push: true, Contended: driver.NoticeAtOnce, Linger: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 	if !s.opts.Grace {
@@ -270,7 +270,7 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
-	ss.channel, ss.wanted = ss.base+":p:"+ss.sid, req.Wanted
+	ss.channel, ss.wanted = ss.base+":p:"+ss.sid, req.Contended
 	ss.alive.s = ss
 	ss.alive.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+req.TTL.Milliseconds())
 	ss.sweeper.s = ss

@@ -125,7 +125,7 @@ func (s *Store) lag(ttl time.Duration) time.Duration {
 func (s *Store) Caps() driver.Caps {
 	c := s.layout.caps()
 	c.Engine, c.Durability = "zookeeper", driver.Durable
-	c.Queue, c.Push, c.Wanted, c.Linger = true, true, driver.NoticeAtOnce, true
+	c.Queue, c.Push, c.Contended, c.Linger = true, true, driver.NoticeAtOnce, true
 	c.MinTTL, c.MaxTTL = s.opts.MinTTL, s.opts.MaxTTL
 	return c
 }
@@ -145,7 +145,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err != nil {
 		return nil, driver.Renewal{}, err
 	}
-	ss.notices.Report(req.Wanted)
+	ss.notices.Report(req.Contended)
 	renewal, err := run(ss.again(ctx, "open"), ss.begin)
 	if err != nil {
 		if errors.Is(err, driver.ErrGone) { // while it was being opened: once more is worth it

@@ -28,7 +28,7 @@ func file(t *testing.T) (p *Policy, ann, proxy string) {
 	ann, annHash := NewToken()
 	proxy, proxyHash := NewToken()
 	p, err := Parse(fmt.Appendf(nil, `{"users":[
-		{"name":"ann","tokens":[%q],"rights":[{"prefix":"orders/","may":["see","break"]},{"prefix":"","may":["see"]}]},
+		{"name":"ann","tokens":[%q],"rights":[{"prefix":"orders/","may":["see","force-unlock"]},{"prefix":"","may":["see"]}]},
 		{"name":"bob","certificates":["uri:spiffe://example.org/bob","cn:bob"],"rights":[{"prefix":"","may":["see"]}]},
 		{"name":"gateway","tokens":[%q],"rights":[]}],
 		"proxy":{"header":"X-User","user":"gateway"}}`, annHash, proxyHash))
@@ -96,7 +96,7 @@ func TestIdentify(t *testing.T) {
 func TestRights(t *testing.T) {
 	p, _, _ := file(t)
 	ann := caller(p.byName["ann"])
-	for name, want := range map[string]string{"orders/1": "see break", "orders": "see", "billing": "see", "": "see"} {
+	for name, want := range map[string]string{"orders/1": "see force-unlock", "orders": "see", "billing": "see", "": "see"} {
 		var got []string
 		for _, r := range Rights {
 			if ann.May(r, name) {
@@ -107,7 +107,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", name, got, want)
 		}
 	}
-	if Local.May(Break, "a") || Local.May(Take, "a") || !Local.May(See, "a") {
+	if Local.May(ForceUnlock, "a") || Local.May(Take, "a") || !Local.May(See, "a") {
 		t.Error("the local caller may see, and nothing else")
 	}
 }
@@ -127,7 +127,7 @@ func TestWrongFilesAreRejected(t *testing.T) {
 		`{"users":[{"name":"a","tokens":["` + hash + `","` + hash + `"]}]}`:                                              "twice",
 		`{"users":[{"name":"a","certificates":["bob"]}]}`:                                                                "cn:",
 		`{"users":[{"name":"a","certificates":["cn:b"]},{"name":"c","certificates":["cn:b"]}]}`:                          "twice",
-		`{"users":[{"name":"a","rights":[{"prefix":"","may":["all"]}]}]}`:                                                "see, take or break",
+		`{"users":[{"name":"a","rights":[{"prefix":"","may":["all"]}]}]}`:                                                "see, take or force-unlock",
 		`{"users":[{"name":"a","rights":[{"prefix":"","may":[]}]}]}`:                                                     "may is empty",
 		`{"users":[{"name":"a","rights":[{"Prefix":"","mai":["see"]}]}]}`:                                                "mai",
 		`{"users":[{"name":"a"}],"proxy":{"header":"X","user":"b"}}`:                                                     "not a user",
@@ -193,17 +193,17 @@ func TestUsersAreReadAgain(t *testing.T) {
 // it; the file stays as it is.
 func TestOtherRightsAreRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.json")
-	if _, _, err := AddToken(path, "ann", &Grant{May: []Right{See, Break}}); err != nil {
+	if _, _, err := AddToken(path, "ann", &Grant{May: []Right{See, ForceUnlock}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, same := range []*Grant{nil, {May: []Right{Break, See}}} {
+	for _, same := range []*Grant{nil, {May: []Right{ForceUnlock, See}}} {
 		if _, added, err := AddToken(path, "ann", same); err != nil || added {
 			t.Errorf("%+v: %v, %v", same, added, err)
 		}
 	}
 	before, err := os.ReadFile(path)
 	must.OK(t, err)
-	for _, other := range []*Grant{{May: []Right{See}}, {}, {Prefix: "a", May: []Right{See, Break}}} {
+	for _, other := range []*Grant{{May: []Right{See}}, {}, {Prefix: "a", May: []Right{See, ForceUnlock}}} {
 		if token, _, err := AddToken(path, "ann", other); err == nil || token != "" || !strings.Contains(err.Error(), `edit "rights" there`) {
 			t.Errorf("%+v: %q, %v", other, token, err)
 		}

@@ -13,18 +13,18 @@ type Right string
 
 // The rights. None includes another.
 const (
-	See   Right = "see"
-	Take  Right = "take"
-	Break Right = "break"
+	See         Right = "see"
+	Take        Right = "take"
+	ForceUnlock Right = "force-unlock"
 )
 
 // Rights are all of them.
-var Rights = []Right{See, Take, Break}
+var Rights = []Right{See, Take, ForceUnlock}
 
 // UnmarshalText rejects unknown rights.
 func (r *Right) UnmarshalText(text []byte) error {
 	if !slices.Contains(Rights, Right(text)) {
-		return fmt.Errorf("%q is not a right; use see, take or break", text)
+		return fmt.Errorf("%q is not a right; use see, take or force-unlock", text)
 	}
 	*r = Right(text)
 	return nil

@@ -9,7 +9,7 @@ import { t } from "./words.js";
 // may reports whether the reader has the rights that breaking a lock takes.
 export function may(me, lock) {
   const has = (right) => me?.rights?.some((g) => lock.startsWith(g.prefix) && g.may.includes(right));
-  return has("see") && has("break");
+  return has("see") && has("force-unlock");
 }
 
 export function ask(lock, holder, heldFor, after) {
@@ -27,7 +27,7 @@ export function ask(lock, holder, heldFor, after) {
     go.disabled = true;
     result.textContent = "";
     try {
-      done(await post("/v1/break", { lock, token: holder.token, reason: reason.value.trim() }));
+      done(await post("/v1/force-unlock", { lock, token: holder.token, reason: reason.value.trim() }));
       after();
     } catch (error) {
       result.textContent = t("breakFailed", { error: error.message });

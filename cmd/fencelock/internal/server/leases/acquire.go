@@ -17,7 +17,7 @@ type Request struct {
 	// Wait is how long the call waits for the lock. The position in the queue is kept
 	// between calls, for a TTL.
 	Wait time.Duration
-	// Watch asks for Answer.Wanted.
+	// Watch asks for Answer.Contended.
 	Watch bool
 }
 

@@ -66,8 +66,8 @@ type Answer struct {
 	Token fencelock.Token `json:"token,string,omitempty"`
 	// TrustedMS is how long the client may trust the lease, from before it sent its call.
 	TrustedMS int64 `json:"trusted_ms"`
-	// Wanted is set if another client waits for the lock, of a lease with watch.
-	Wanted bool `json:"wanted,omitempty"`
+	// Contended is set if another client waits for the lock, of a lease with watch.
+	Contended bool `json:"contended,omitempty"`
 	// Moved is set if another server may hold the lease, too: the client sends it back with
 	// its release.
 	Moved bool `json:"moved,omitempty"`
@@ -80,7 +80,7 @@ type Answer struct {
 
 // answerLocked is what the client learns now. ls.mu must be held.
 func (l *lease) answerLocked(received time.Time) Answer {
-	a := Answer{ID: l.id, Lock: l.lock, State: l.state, Moved: l.moved, Wanted: l.wanted}
+	a := Answer{ID: l.id, Lock: l.lock, State: l.state, Moved: l.moved, Contended: l.wanted}
 	if l.state == Held {
 		if !l.held.Valid() { // its notice is on the way
 			l.loseLocked()
@@ -136,7 +136,7 @@ func (l *lease) watchLocked() {
 	held := l.held
 	go func() {
 		select {
-		case <-held.Wanted():
+		case <-held.Contended():
 			l.s.all.mu.Lock()
 			defer l.s.all.mu.Unlock()
 			l.wanted = true

@@ -26,9 +26,9 @@ func (ls *Leases) Release(ctx context.Context, c *Caller, n *Named) (Answer, err
 		found, err = ls.releaseElsewhere(ctx, c, n)
 	}
 	switch {
-	case lost && !found && moved && errors.Is(unlock, fencelock.ErrBroken):
+	case lost && !found && moved && errors.Is(unlock, fencelock.LossForceUnlock):
 		// Another server breaks what is left of a grant that the same client releases there (breakRest).
-		answer.State, answer.Why = Lost, "the lease had ended: it was released at another server, or broken by an operator"
+		answer.State, answer.Why = Lost, "the lease had ended: it was released at another server, or taken away by an operator"
 	case lost && !found:
 		answer.State, answer.Why = Lost, unlock.Error()
 	case held != nil && !lost && n.Token != 0 && held.Token() != n.Token: // a later grant of the same id
@@ -60,7 +60,7 @@ func (ls *Leases) drop(c *Caller, n *Named) (l *lease, held *fencelock.Lease, mo
 
 // breakRest ends the claims that other servers have on a grant that its client releases.
 func (ls *Leases) breakRest(ctx context.Context, lock string, token fencelock.Token) error {
-	if _, err := ls.client.Break(ctx, lock, token); err != nil && !errors.Is(err, fencelock.ErrNotHeld) {
+	if _, err := ls.client.ForceUnlock(ctx, lock, token); err != nil && !errors.Is(err, fencelock.ErrNotHeld) {
 		return err
 	}
 	return nil

@@ -18,9 +18,9 @@ type Named struct {
 	Lock   string          `json:"lock"`
 	Token  fencelock.Token `json:"token,string"`
 	Reason string          `json:"reason,omitempty"`
-	// Watch asks for Answer.Wanted, and Wanted is set if the client knows it already.
-	Watch  bool `json:"watch,omitempty"`
-	Wanted bool `json:"wanted,omitempty"`
+	// Watch asks for Answer.Contended, and Contended is set if the client knows it already.
+	Watch     bool `json:"watch,omitempty"`
+	Contended bool `json:"contended,omitempty"`
 	// Moved is that of the last answer.
 	Moved bool `json:"moved,omitempty"`
 }
@@ -167,7 +167,7 @@ func (ls *Leases) report(c *Caller, named []Named, poll int) (answers []Answer, 
 			a.Why = errNotCarried.Error()
 		}
 		a.Moved = a.Moved || n.Moved
-		news = news || a.State == Lost || a.Elsewhere || a.Wanted && !n.Wanted
+		news = news || a.State == Lost || a.Elsewhere || a.Contended && !n.Contended
 		answers = append(answers, a)
 	}
 	if s != nil {

@@ -27,7 +27,7 @@ func acquiring(ctx context.Context, acquire func(context.Context) (*fencelock.Le
 
 // The client holds these locks, too, but not in its own queue: the goroutine that waits goes
 // to the store, which may notify late or never.
-func TestWantedOfEveryKindIsClosedByALocalWaiter(t *testing.T) {
+func TestContendedOfEveryKindIsClosedByALocalWaiter(t *testing.T) {
 	type acquire = func(context.Context) (*fencelock.Lease, error)
 	stores := map[string]*memstore.Options{"at once": nil, "at renewal": {NoPush: true}, "never": {NoQueue: true}}
 	kinds := map[string]func(c *fencelock.Client) (holder, waiter acquire){
@@ -62,37 +62,37 @@ func wantedByALocalWaiter(t *testing.T, opts *memstore.Options,
 	must.OK(t, err)
 	var wanted <-chan struct{}
 	if !before {
-		if wanted = l.Wanted(); closed(wanted) {
-			t.Fatal("Wanted is closed before a goroutine waits")
+		if wanted = l.Contended(); closed(wanted) {
+			t.Fatal("Contended is closed before a goroutine waits")
 		}
 	}
 	began := time.Now()
 	next := acquiring(ctxb, want)
 	if before {
-		wanted = l.Wanted()
+		wanted = l.Contended()
 	}
 	if !closed(wanted) || time.Since(began) > time.Millisecond {
-		t.Error("a goroutine of the client waits, and Wanted is not closed at once")
+		t.Error("a goroutine of the client waits, and Contended is not closed at once")
 	}
 	unlock(t, l)
 	got := next.wait(t, ttl)
-	if closed(got.Wanted()) {
-		t.Error("the waiter got the lock, no other waits, and its Wanted is closed")
+	if closed(got.Contended()) {
+		t.Error("the waiter got the lock, no other waits, and its Contended is closed")
 	}
 	unlock(t, got)
 }
 
 // Readers that are let in beside a reader do not wait for it.
-func TestWantedIsNotClosedByAReaderThatIsLetIn(t *testing.T) {
+func TestContendedIsNotClosedByAReaderThatIsLetIn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newClient(t, memstore.New(&memstore.Options{NoPush: true}), nil)
 		m := c.RWMutex("x")
 		first, err := m.RLock(ctxb)
 		must.OK(t, err)
-		wanted := first.Wanted()
+		wanted := first.Contended()
 		second := acquiring(ctxb, m.RLock).wait(t, 0)
-		if closed(wanted) || closed(second.Wanted()) {
-			t.Error("two readers hold together, and Wanted is closed")
+		if closed(wanted) || closed(second.Contended()) {
+			t.Error("two readers hold together, and Contended is closed")
 		}
 		unlock(t, first)
 		unlock(t, second)
@@ -101,7 +101,7 @@ func TestWantedIsNotClosedByAReaderThatIsLetIn(t *testing.T) {
 
 // Readers that waited together hold together: none of them waits any more when the first
 // has its lease, even if a hook delays the goroutine that lets the others in.
-func TestWantedIsNotClosedForReadersThatWaitedTogether(t *testing.T) {
+func TestContendedIsNotClosedForReadersThatWaitedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memstore.New(&memstore.Options{NoPush: true})
 		handed, slow := 0, make(chan struct{})
@@ -120,8 +120,8 @@ func TestWantedIsNotClosedForReadersThatWaitedTogether(t *testing.T) {
 		if waiting[0].over() || waiting[2].over() {
 			t.Fatal("the hook delays no reader")
 		}
-		if closed(second.Wanted()) {
-			t.Error("no caller waits, and Wanted is closed")
+		if closed(second.Contended()) {
+			t.Error("no caller waits, and Contended is closed")
 		}
 		close(slow)
 		for _, a := range waiting {
@@ -131,22 +131,22 @@ func TestWantedIsNotClosedForReadersThatWaitedTogether(t *testing.T) {
 }
 
 // A wait for the end of a grace period is not a wait for the holder.
-func TestWantedIsNotClosedByAWaitInTheGracePeriod(t *testing.T) {
+func TestContendedIsNotClosedByAWaitInTheGracePeriod(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memstore.New(&memstore.Options{Grace: true, MaxTTL: ttl, NoPush: true})
 		c := newClient(t, store, nil)
 		m := c.RWMutex("x")
 		l, err := m.RLock(ctxb)
 		must.OK(t, err)
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		store.Reset()
 		time.Sleep(renewal) // the lease is reclaimed
 		next := acquiring(ctxb, m.RLock)
 		if next.over() {
 			t.Fatal("a reader got in during the grace period")
 		}
-		if closed(wanted) || closed(l.Wanted()) {
-			t.Error("a reader waits for the end of the grace period, and Wanted is closed")
+		if closed(wanted) || closed(l.Contended()) {
+			t.Error("a reader waits for the end of the grace period, and Contended is closed")
 		}
 		unlock(t, next.wait(t, 2*ttl))
 		unlock(t, l)
@@ -165,8 +165,8 @@ func TestWaitThatIsGivenUpIsForgotten(t *testing.T) {
 		if !next.over() {
 			t.Fatal("the wait goes on")
 		}
-		if closed(l.Wanted()) {
-			t.Error("the writer gave up before Wanted was called, and it is closed")
+		if closed(l.Contended()) {
+			t.Error("the writer gave up before Contended was called, and it is closed")
 		}
 		unlock(t, l)
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // watch is what a session knows of the callers that wait behind one of its claims. It
-// exists from the first call of Wanted to the end of the grant, and for a claim that may
+// exists from the first call of Contended to the end of the grant, and for a claim that may
 // linger from before its first attempt. Guarded by the shard's mutex.
 type watch struct {
 	// wanted is set when the store notified the session: a lease that the grant is
@@ -21,7 +21,7 @@ type watch struct {
 	// g is the grant of a claim that may linger, once it is granted: a notice may come
 	// before the answer to the attempt.
 	g *grant
-	// leases are the channels of Wanted.
+	// leases are the channels of Contended.
 	leases map[*Lease]*notice
 	// asked is closed when the first request for notices has ended; nil if none was sent.
 	asked chan struct{}
@@ -57,9 +57,9 @@ func (w *watch) drop(l *Lease) {
 	}
 }
 
-// Wanted returns a channel that is closed when another caller waits for the lock. It is
+// Contended returns a channel that is closed when another caller waits for the lock. It is
 // nil if the lease has ended.
-func (l *Lease) Wanted() <-chan struct{} {
+func (l *Lease) Contended() <-chan struct{} {
 	g, s := l.g, l.g.s
 	s.sh.mu.Lock()
 	defer s.sh.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *Lease) Wanted() <-chan struct{} {
 	if w.wanted || g.waitedForLocallyLocked() {
 		n.send()
 	}
-	if !g.claim.Watch && s.c.caps.Wanted != driver.NoNotice {
+	if !g.claim.Watch && s.c.caps.Contended != driver.NoNotice {
 		g.claim.Watch, w.asked = true, make(chan struct{})
 		g.attempts++ // an unlock during the call must tombstone the claim
 		if !s.c.Background(func() { g.watchInStore(w.asked) }) {

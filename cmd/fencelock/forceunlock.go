@@ -14,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) breakCommand() *cobra.Command {
+func (a *app) forceUnlockCommand() *cobra.Command {
 	var token int64
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "break LOCK --token TOKEN --reason WHY",
-		Short: "Take a lock away from its holder",
+		Use:     "force-unlock LOCK --token TOKEN --reason WHY",
+		Aliases: []string{"break"},
+		Short:   "Take a lock away from its holder",
 		Long: `Take a lock away from the holder that has this token, and print the token to fence it
 with.
 
@@ -28,28 +29,28 @@ which is later: until then both believe that they hold it. So first make sure th
 old holder is gone, or that what the lock protects checks tokens: raise its fence to the
 printed token, and writes of the old holder are rejected there.
 
-The token makes sure that you break the lease that you inspected, and not one that began
+The token makes sure that you end the lease that you inspected, and not one that began
 later: then the exit code is 1 and nothing is done. fencelock why LOCK shows it.
 
 The reason is printed with the result, for your records; the store does not keep it.
 
-The exit code is 0 if the lock was broken, 1 if no holder has the token, and 69 if the
+The exit code is 0 if the lock was taken away, 1 if no holder has the token, and 69 if the
 store did not answer.`,
-		Example: `  fencelock why nightly-report
-  fencelock break nightly-report --token 459448191422514432 --reason "web-1 is on fire"`,
+		Example: `  fencelock why report
+  fencelock force-unlock report --token 459448191422514432 --reason "web-1 is on fire"`,
 		ValidArgsFunction: a.completeLocks,
 		Args:              exactly(1, "the name of a lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.breakLock(cmd.Context(), args[0], fencelock.Token(token), reason)
+			return a.forceUnlock(cmd.Context(), args[0], fencelock.Token(token), reason)
 		},
 	}
 	cmd.Flags().Int64Var(&token, "token", 0, "token of the holder, from fencelock why")
-	cmd.Flags().StringVar(&reason, "reason", "", "why you break it, printed with the result")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, printed with the result")
 	a.formatFlag(cmd, "table", "json")
 	return cmd
 }
 
-func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token, reason string) error {
+func (a *app) forceUnlock(ctx context.Context, name string, token fencelock.Token, reason string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}

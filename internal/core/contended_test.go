@@ -17,7 +17,7 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// closed reports whether the channel of Wanted is closed when everything has come to rest.
+// closed reports whether the channel of Contended is closed when everything has come to rest.
 func closed(wanted <-chan struct{}) bool {
 	synctest.Wait()
 	select {
@@ -28,8 +28,8 @@ func closed(wanted <-chan struct{}) bool {
 	}
 }
 
-// wantWanted fails the test unless the channel is closed within a time.
-func wantWanted(t *testing.T, wanted <-chan struct{}, within time.Duration) {
+// wantContended fails the test unless the channel is closed within a time.
+func wantContended(t *testing.T, wanted <-chan struct{}, within time.Duration) {
 	t.Helper()
 	if closed(wanted) {
 		return
@@ -37,33 +37,33 @@ func wantWanted(t *testing.T, wanted <-chan struct{}, within time.Duration) {
 	select {
 	case <-wanted:
 	case <-time.After(within):
-		t.Fatalf("Wanted is not closed after %v", within)
+		t.Fatalf("Contended is not closed after %v", within)
 	}
 }
 
-func TestWantedIsClosedByAnotherProcess(t *testing.T) {
+func TestContendedIsClosedByAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
 		c, other := newClient(t, st, nil), newClient(t, st, nil)
 		l := lock(t, c, "x")
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		if closed(wanted) {
-			t.Fatal("Wanted is closed before another process waits")
+			t.Fatal("Contended is closed before another process waits")
 		}
 		if calls := st.Sent(faultstore.Attempt); len(calls) != 2 || calls[1].Seq != calls[0].Seq {
 			t.Errorf("attempts: %+v; want that of the lock, and the same claim again", calls)
 		}
 		next := start(ctxb, other.Mutex("x"))
-		if !closed(wanted) || !closed(l.Wanted()) {
-			t.Error("another process waits, and Wanted is not closed")
+		if !closed(wanted) || !closed(l.Contended()) {
+			t.Error("another process waits, and Contended is not closed")
 		}
 		unlock(t, l)
 		unlock(t, next.wait(t, time.Second))
 	})
 }
 
-// Nothing is sent and nothing is kept for a lease whose Wanted is not called.
-func TestLeaseThatIsNotAskedForWantedCostsNothing(t *testing.T) {
+// Nothing is sent and nothing is kept for a lease whose Contended is not called.
+func TestLeaseThatIsNotAskedForContendedCostsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
 		c := newClient(t, st, nil)
@@ -76,14 +76,14 @@ func TestLeaseThatIsNotAskedForWantedCostsNothing(t *testing.T) {
 	})
 }
 
-func TestWantedOfAWaiterThatCameBefore(t *testing.T) {
+func TestContendedOfAWaiterThatCameBefore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		l := lock(t, c, "x")
 		next := start(ctxb, other.Mutex("x"))
-		if !closed(l.Wanted()) {
-			t.Error("another process waits, and Wanted is not closed")
+		if !closed(l.Contended()) {
+			t.Error("another process waits, and Contended is not closed")
 		}
 		unlock(t, l)
 		unlock(t, next.wait(t, time.Second))
@@ -92,7 +92,7 @@ func TestWantedOfAWaiterThatCameBefore(t *testing.T) {
 
 // A goroutine of the same client is not known to the store, and on a store without
 // notices it is the only one.
-func TestWantedIsClosedByALocalWaiter(t *testing.T) {
+func TestContendedIsClosedByALocalWaiter(t *testing.T) {
 	for name, opts := range map[string]*memstore.Options{"notices": nil, "no notices": {NoQueue: true}} {
 		for _, before := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -101,21 +101,21 @@ func TestWantedIsClosedByALocalWaiter(t *testing.T) {
 					l := lock(t, c, "x")
 					var wanted <-chan struct{}
 					if !before {
-						if wanted = l.Wanted(); closed(wanted) {
-							t.Fatal("Wanted is closed before a goroutine waits")
+						if wanted = l.Contended(); closed(wanted) {
+							t.Fatal("Contended is closed before a goroutine waits")
 						}
 					}
 					next := start(ctxb, c.Mutex("x"))
 					if before {
-						wanted = l.Wanted()
+						wanted = l.Contended()
 					}
 					if !closed(wanted) {
-						t.Error("a goroutine of the client waits, and Wanted is not closed")
+						t.Error("a goroutine of the client waits, and Contended is not closed")
 					}
 					unlock(t, l)
 					got := next.wait(t, time.Second)
-					if closed(got.Wanted()) {
-						t.Error("the waiter got the lock, no other waits, and its Wanted is closed")
+					if closed(got.Contended()) {
+						t.Error("the waiter got the lock, no other waits, and its Contended is closed")
 					}
 					unlock(t, got)
 				})
@@ -124,25 +124,25 @@ func TestWantedIsClosedByALocalWaiter(t *testing.T) {
 	}
 }
 
-func TestWantedAtTheNextRenewal(t *testing.T) {
+func TestContendedAtTheNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memstore.New(&memstore.Options{NoPush: true})
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		l := lock(t, c, "x")
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		next := start(ctxb, other.Mutex("x"))
-		wantWanted(t, wanted, renewal)
+		wantContended(t, wanted, renewal)
 		unlock(t, l)
 		unlock(t, next.wait(t, ttl))
 	})
 }
 
-func TestWantedWithoutNotices(t *testing.T) {
+func TestContendedWithoutNotices(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(memstore.New(&memstore.Options{NoQueue: true}))
 		c, other := newClient(t, st, nil), newClient(t, st, nil)
 		l := lock(t, c, "x")
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		synctest.Wait()
 		if n := len(st.Sent(faultstore.Attempt)); n != 1 {
 			t.Errorf("%d attempts; want one, because the store has no notices", n)
@@ -150,30 +150,30 @@ func TestWantedWithoutNotices(t *testing.T) {
 		next := start(ctxb, other.Mutex("x"))
 		time.Sleep(2 * ttl)
 		if closed(wanted) {
-			t.Error("Wanted is closed on a store that knows of no waiter")
+			t.Error("Contended is closed on a store that knows of no waiter")
 		}
 		unlock(t, l)
 		unlock(t, next.wait(t, ttl))
 	})
 }
 
-func TestTryLockDoesNotCloseWanted(t *testing.T) {
+func TestTryLockDoesNotCloseContended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		l := lock(t, c, "x")
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		_, err := other.Mutex("x").TryLock(ctxb)
 		wantIs(t, "TryLock", err, fencelock.ErrBusy)
 		if closed(wanted) {
-			t.Error("a TryLock closed Wanted")
+			t.Error("a TryLock closed Contended")
 		}
 		unlock(t, l)
 	})
 }
 
 // Every reader stands in the way of a writer.
-func TestWantedOfReaders(t *testing.T) {
+func TestContendedOfReaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
@@ -181,7 +181,7 @@ func TestWantedOfReaders(t *testing.T) {
 		must.OK(t, err)
 		b, err := other.RWMutex("x").RLock(ctxb)
 		must.OK(t, err)
-		wantedA, wantedB := a.Wanted(), b.Wanted()
+		wantedA, wantedB := a.Contended(), b.Contended()
 		next := start(ctxb, newClient(t, store, nil).Mutex("x"))
 		if !closed(wantedA) || !closed(wantedB) {
 			t.Error("a writer waits for two readers, and not both are notified")
@@ -194,12 +194,12 @@ func TestWantedOfReaders(t *testing.T) {
 
 // The store notifies a session once; the lease that the grant is handed to has the
 // other process behind it as well.
-func TestLeaseThatIsHandedOffIsWanted(t *testing.T) {
+func TestLeaseThatIsHandedOffIsContended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		l := lock(t, c, "x")
-		l.Wanted()
+		l.Contended()
 		far := start(ctxb, other.Mutex("x"))
 		near := start(ctxb, c.Mutex("x"))
 		unlock(t, l)
@@ -207,26 +207,26 @@ func TestLeaseThatIsHandedOffIsWanted(t *testing.T) {
 		if got.Token().Base() != l.Token().Base() {
 			t.Fatal("the lock was not handed off")
 		}
-		if !closed(got.Wanted()) {
-			t.Error("another process waits, and Wanted is not closed after a handoff")
+		if !closed(got.Contended()) {
+			t.Error("another process waits, and Contended is not closed after a handoff")
 		}
 		unlock(t, got)
 		unlock(t, far.wait(t, time.Second))
 	})
 }
 
-func TestWantedSurvivesADataLoss(t *testing.T) {
+func TestContendedSurvivesADataLoss(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memstore.New(&memstore.Options{Grace: true, MaxTTL: ttl})
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		l := lock(t, c, "x")
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		synctest.Wait()
 		store.Reset()
 		time.Sleep(2 * ttl)
 		next := start(ctxb, other.Mutex("x"))
 		if !closed(wanted) {
-			t.Error("another process waits, and Wanted is not closed after a data loss")
+			t.Error("another process waits, and Contended is not closed after a data loss")
 		}
 		unlock(t, l)
 		unlock(t, next.wait(t, time.Second))
@@ -241,9 +241,9 @@ func TestLostRequestForNoticesIsRepeated(t *testing.T) {
 				m := newStore()
 				c, other := newClient(t, bent(t, m, fault), nil), newClient(t, m, nil)
 				l := lock(t, c, "x")
-				wanted := l.Wanted()
+				wanted := l.Contended()
 				next := start(ctxb, other.Mutex("x"))
-				wantWanted(t, wanted, ttl)
+				wantContended(t, wanted, ttl)
 				unlock(t, l)
 				unlock(t, next.wait(t, time.Second))
 				wantClaims(t, m, "x", 0, 0)
@@ -252,7 +252,7 @@ func TestLostRequestForNoticesIsRepeated(t *testing.T) {
 	}
 }
 
-// An unlock right after Wanted waits for the store's answer: a tombstone for each such lease
+// An unlock right after Contended waits for the store's answer: a tombstone for each such lease
 // would stay as long as the session.
 func TestUnlockAwaitsTheRequestForNotices(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -264,12 +264,12 @@ func TestUnlockAwaitsTheRequestForNotices(t *testing.T) {
 		c := newClient(t, st, nil)
 		for range 3 {
 			l := lock(t, c, "x")
-			l.Wanted()
+			l.Contended()
 			unlock(t, l)
 		}
 		for _, w := range st.Sent(faultstore.Withdraw) {
 			if w.Tombstone {
-				t.Error("an unlock right after Wanted leaves a tombstone")
+				t.Error("an unlock right after Contended leaves a tombstone")
 			}
 		}
 	})
@@ -290,7 +290,7 @@ func TestLateRequestForNoticesIsNotGranted(t *testing.T) {
 		}
 		c := newClient(t, st, nil)
 		l := lock(t, c, "x")
-		l.Wanted()
+		l.Contended()
 		synctest.Wait()
 		unlock(t, l)
 		close(hold)
@@ -299,7 +299,7 @@ func TestLateRequestForNoticesIsNotGranted(t *testing.T) {
 			t.Errorf("withdrawals: %+v; want one with a tombstone", calls)
 		}
 		l = lock(t, c, "x")
-		l.Wanted()
+		l.Contended()
 		synctest.Wait()
 		unlock(t, l)
 		if calls := st.Sent(faultstore.Withdraw); calls[1].Tombstone {
@@ -315,7 +315,7 @@ func TestNoticeMayComeAtAnyTime(t *testing.T) {
 		st := tap(newStore())
 		var notify func(uint64)
 		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
-			notify = req.Wanted
+			notify = req.Contended
 			notify(1)
 			return next(ctx, req)
 		}
@@ -328,7 +328,7 @@ func TestNoticeMayComeAtAnyTime(t *testing.T) {
 		if closed(coreLease(l).Context().Done()) {
 			t.Error("a notice ended the lease")
 		}
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		if !closed(wanted) {
 			t.Error("the notice that came before the answer was dropped")
 		}
@@ -344,31 +344,31 @@ func TestNoticeMayComeAtAnyTime(t *testing.T) {
 	})
 }
 
-func TestWantedEndsWithItsLease(t *testing.T) {
+func TestContendedEndsWithItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		l := lock(t, c, "x")
-		wanted := l.Wanted()
+		wanted := l.Contended()
 		synctest.Wait()
 		unlock(t, l)
 		next := lock(t, other, "x")
 		after := start(ctxb, c.Mutex("x"))
-		if closed(wanted) || l.Wanted() != nil {
-			t.Error("the Wanted of an ended lease is closed, or there is a new one")
+		if closed(wanted) || l.Contended() != nil {
+			t.Error("the Contended of an ended lease is closed, or there is a new one")
 		}
 		if n := coreOf(c).Watches(); n != 0 {
 			t.Errorf("%d watches are kept after the unlock", n)
 		}
 		unlock(t, next)
 		l = after.wait(t, time.Second)
-		l.Wanted()
+		l.Contended()
 		synctest.Wait()
 		if err := c.Close(ctxb); err != nil {
 			t.Error(err)
 		}
-		if l.Wanted() != nil {
-			t.Error("there is a Wanted of a lease that Close ended")
+		if l.Contended() != nil {
+			t.Error("there is a Contended of a lease that Close ended")
 		}
 		if err := l.Unlock(ctxb); !errors.Is(err, fencelock.ErrClosed) {
 			t.Errorf("Unlock: %v", err)
