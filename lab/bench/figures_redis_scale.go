@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,7 +13,6 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/stat"
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 	"github.com/fencelock/fencelock/store/redisstore"
@@ -69,30 +69,77 @@ func coreShare(usec float64, sessions int) float64 {
 // spreadMasters are those of a large cluster.
 const spreadMasters = 32
 
-// redisSpread is computed: how many names the busiest of many masters has.
+// redisSpread is computed: how many names the busiest of many masters has. The store is asked for a name of each
+// shard, and the client library to which master that would go; nothing is sent.
 var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-32"},
-	ask: func(context.Context, *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}) // never connected
+	ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: evenSlots})
 		defer client.Close()
+		sent := &keysSent{}
+		client.AddHook(sent)
 		const buckets = 32 // the default on a cluster
 		store, err := redisstore.New(client, &redisstore.Options{Buckets: buckets})
 		if err != nil {
 			return nil, nil, err
 		}
-		names := make([]string, 1_000_000)
-		for i := range names {
-			names[i] = fmt.Sprint("orders/", i)
+		counts := map[string]*float64{} // names on the master of a shard
+		masters := make([]float64, spreadMasters)
+		for i := range 1_000_000 {
+			name := fmt.Sprint("orders/", i)
+			shard := store.Shard(name)
+			if counts[shard] == nil {
+				_, _ = store.Inspect(ctx, name) // has no answer
+				master, err := client.MasterForKey(ctx, sent.last)
+				if err != nil {
+					return nil, nil, err
+				}
+				at, err := strconv.Atoi(master.Options().Addr[1:])
+				if err != nil {
+					return nil, nil, err
+				}
+				counts[shard] = &masters[at]
+			}
+			*counts[shard]++
 		}
-		counts := fill.Masters(spreadMasters, names, store.Shard, buckets)
-		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(counts), Goal: figure.AtMost(1.3)}}, nil, nil
+		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(masters), Goal: figure.AtMost(1.3)}}, nil, nil
 	}}
+
+// evenSlots is a cluster whose masters have as many slots each. Their address is their number.
+func evenSlots(context.Context) (all []redis.ClusterSlot, _ error) {
+	const slots = 16384
+	for i := range spreadMasters {
+		all = append(all, redis.ClusterSlot{
+			Start: i * slots / spreadMasters, End: (i+1)*slots/spreadMasters - 1, Nodes: []redis.ClusterNode{{Addr: fmt.Sprint(":", i)}},
+		})
+	}
+	return all, nil
+}
+
+// keysSent is a hook that answers nothing and notes the key of the last script.
+type keysSent struct{ last string }
+
+// DialHook implements redis.Hook.
+func (k *keysSent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (k *keysSent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (k *keysSent) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		k.last = fmt.Sprint(cmd.Args()[3]) // after the script and the number of its keys
+		return redis.ErrClosed
+	}
+}
 
 // redisTenMillion is how much more a lock costs the server among many locks than among few, and
 // how much more the bare pair costs there.
 var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: []string{"redis-10m-cpu-ratio", "redis-10m-bare-cpu-ratio"},
 	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		few, many := 10_000, e.Scaled(10_000_000)
-		cells, err := e.Lasting(5, time.Second).GrowHeld(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, []int{few, many})
+		cells, err := e.Lasting(5, time.Second).GrowNames(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, []int{few, many})
 		if err != nil {
 			return nil, nil, err
 		}

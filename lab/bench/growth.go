@@ -56,7 +56,7 @@ var growths = []growing{
 }
 
 func growHeld(e *suite.Env, ctx context.Context, sizes []int) (suite.Cells, error) {
-	return e.GrowHeld(ctx, []*candidate.Candidate{candidate.FencelockRueidis, candidate.BareRueidis}, sizes)
+	return e.GrowNames(ctx, []*candidate.Candidate{candidate.FencelockRueidis, candidate.BareRueidis}, sizes)
 }
 
 // growWaiters has one more session, which holds the lock.

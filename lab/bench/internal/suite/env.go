@@ -38,6 +38,14 @@ func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
 	return &other
 }
 
+// fresh returns the same place with another server, which the caller stops.
+func (e *Env) fresh(ctx context.Context) (*Env, error) {
+	other := *e
+	var err error
+	other.Server, err = e.Start(ctx)
+	return &other, err
+}
+
 // AtLeast returns the same place with repetitions that last so long or longer: many
 // workers who are measured for less than a few turns of each look unfair.
 func (e *Env) AtLeast(each time.Duration) *Env { return e.Lasting(e.Repetitions, max(e.For, each)) }

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
+	"github.com/fencelock/fencelock/lab/bench/internal/target"
 	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
 
@@ -66,115 +66,61 @@ func prime(ctx context.Context, lockers []candidate.Locker, name string) error {
 // Names is the case in which so many names are held.
 func Names(n int) string { return fmt.Sprintf("%d names held", n) }
 
-// nameGoroutines is how many lock and unlock while names are held.
-const nameGoroutines = 16
+// nameClients is how many lock and unlock while names are held.
+const nameClients = 16
 
-// GrowNames lets goroutines lock and unlock names that were never used before, on
-// a server where so many others are held: whether a lock costs more among many, and
-// whether a free one leaves something behind.
-func (e *Env) GrowNames(ctx context.Context, c *candidate.Candidate, sizes []int) (Cells, error) {
-	return e.whileHeld(ctx, c, sizes, growNames)
-}
+// manyKeys is from when a server takes longer to grow its table of keys than to warm up.
+const manyKeys = 1_000_000
 
-// whileHeld measures a cell on a server for each size, while so many names are held there.
-func (e *Env) whileHeld(ctx context.Context, c *candidate.Candidate, sizes []int, measure func(context.Context, *Env, *candidate.Candidate, int) (*Cell, error)) (Cells, error) {
-	var all Cells
-	for _, n := range sizes {
-		e.Progress("%s, %s: taking them", Names(n), c.Name)
-		holding, err := e.Hold(ctx, c, n)
-		if err != nil {
-			return nil, err
-		}
-		here := *e
-		here.Server = holding.server
-		cell, err := measure(ctx, &here, c, n)
-		holding.Stop()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, cell)
-	}
-	return all, nil
-}
-
-func growNames(ctx context.Context, here *Env, c *candidate.Candidate, n int) (*Cell, error) {
-	lockers, closeLockers, err := here.openOne(ctx, []*candidate.Candidate{c})
-	if err != nil {
-		return nil, err
-	}
-	defer closeLockers()
-	cells, err := here.interleave(ctx, []run{{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
-		before, err := e.Server.Memory(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s, err := e.own(ctx, c, lockers[0], worker.Task{
-			Name: fmt.Sprintf("fresh/%d", repetition), Own: true, Fresh: true, Goroutines: nameGoroutines,
-		})
-		if err != nil {
-			return nil, err
-		}
-		after, err := e.Server.Memory(ctx)
-		s[LeftBytes] = max(0, after-before)
-		return s, err
-	}}})
-	if err != nil {
-		return nil, err
-	}
-	return cells[0], nil
-}
-
-const (
-	// renewers is how many goroutines keep sessions alive, whatever the number of sessions: the server
-	// must have the same load in each case.
-	renewers = 10
-	// kept is how often sessions are kept alive in one sample.
-	kept = 20_000
-)
-
-// GrowSessions keeps sessions alive on several servers, each with another number of sessions that hold a lock each, in
-// turn, as fast as they are answered: what one keep-alive costs the server.
-func (e *Env) GrowSessions(ctx context.Context, sizes []int) (Cells, error) {
+// GrowNames lets clients lock and unlock names that were never used before, on several servers, in
+// turn, on each of which a process holds another number of locks: whether a lock costs the server
+// more among many, and whether a free one leaves something behind.
+func (e *Env) GrowNames(ctx context.Context, candidates []*candidate.Candidate, sizes []int) (Cells, error) {
 	var runs []run
+	var all []*Holding
 	for _, n := range sizes {
-		f, err := e.startFilled(ctx)
+		e.Progress("%s: taking them", Names(n))
+		holding, err := e.Hold(ctx, candidate.FencelockRueidis, n)
 		if err != nil {
 			return nil, err
 		}
-		defer f.stop()
-		all, closeAll, err := f.openSessions(ctx, n)
-		if err != nil {
-			return nil, err
+		defer holding.Stop()
+		all = append(all, holding)
+		if n >= manyKeys {
+			if err := holding.server.(*target.Redis).AwaitGrown(ctx); err != nil {
+				return nil, err
+			}
 		}
-		defer closeAll()
-		runs = append(runs, run{Sessions(n), KeepAlive, func(ctx context.Context, _ *Env, _ int) (Sample, error) {
-			usec, err := f.charged(ctx, func() error { return keepInTurn(ctx, all, kept) })
+		there := *e
+		there.Server = holding.server
+		for _, c := range candidates {
+			lockers, err := there.openMany(ctx, c, nameClients)
 			if err != nil {
 				return nil, err
 			}
-			return Sample{ServerCPU: usec / kept}, keepInTurn(ctx, all, len(all)) // or some end before their next sample
-		}})
-	}
-	return e.interleave(ctx, runs)
-}
-
-// keepInTurn sends so many keep-alives, to each session in turn.
-func keepInTurn(ctx context.Context, sessions []driver.Session, times int) error {
-	errs := make(chan error, renewers)
-	for w := range renewers {
-		go func() {
-			var err error
-			for i := w; i < times && err == nil; i += renewers {
-				_, err = sessions[i%len(sessions)].KeepAlive(ctx)
-			}
-			errs <- err
-		}()
-	}
-	var first error
-	for range renewers {
-		if err := <-errs; first == nil {
-			first = err
+			defer closeAll(lockers)
+			runs = append(runs, run{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+				here := *e
+				here.Server = holding.server
+				before, err := here.Server.Memory(ctx)
+				if err != nil {
+					return nil, err
+				}
+				s, err := here.fleet(ctx, c, lockers, worker.Task{
+					Name: fmt.Sprintf("fresh/%s/%d", c.Name, repetition), Own: true, Fresh: true, Goroutines: 1, Uncanceled: true,
+				})
+				if err != nil {
+					return nil, err
+				}
+				after, err := here.Server.Memory(ctx)
+				s[LeftBytes] = max(0, after-before)
+				return s, err
+			}})
 		}
 	}
-	return first
+	cells, err := e.interleave(ctx, runs)
+	for _, h := range all { // fewer names would have looked cheaper
+		err = errors.Join(err, h.stillHeld(ctx))
+	}
+	return cells, err
 }

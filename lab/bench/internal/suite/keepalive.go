@@ -5,13 +5,13 @@ package suite
 import (
 	"context"
 	"fmt"
-	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/fill"
+	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
 
 // Sessions is the case of so many sessions.
@@ -33,28 +33,30 @@ const sharedClients = 64
 // as fast as they are answered: a server that has nothing else to do spends more on waking
 // up than on a command.
 func (e *Env) KeepAlives(ctx context.Context, sessions int) (Cells, error) {
-	f, err := e.startFilled(ctx)
+	here, err := e.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer f.stop()
-	all, closeAll, err := f.openSessions(ctx, sessions)
+	defer here.Server.Stop()
+	all, closeAll, err := here.heldSessions(ctx, sessions)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	plain, closePlain, err := openClients(f.Server.Addr())
+	plain, closePlain, err := openClients(here.Server.Addr())
 	if err != nil {
 		return nil, err
 	}
 	defer closePlain()
 	each := func(name string, call func(ctx context.Context, i int) error) run {
 		return run{Sessions(sessions), name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
-			usec, err := e.charged(ctx, func() error { return keepEach(sessions, func(i int) error { return call(ctx, i) }) })
+			usec, err := e.charged(ctx, func() error {
+				return worker.Parallel(sharedClients, sessions, func(i int) error { return call(ctx, i) })
+			})
 			return Sample{ServerCPU: usec / float64(sessions)}, err
 		}}
 	}
-	return f.interleave(ctx, []run{
+	return here.interleave(ctx, []run{
 		each(KeepAlive, func(ctx context.Context, i int) error {
 			_, err := all[i].KeepAlive(ctx)
 			return err
@@ -66,65 +68,163 @@ func (e *Env) KeepAlives(ctx context.Context, sessions int) (Cells, error) {
 	})
 }
 
-// keepEach calls f for each of n, from one goroutine for each client.
-func keepEach(n int, f func(i int) error) error {
-	var wg sync.WaitGroup
-	errs := make([]error, sharedClients)
-	for w := range sharedClients {
-		wg.Go(func() {
-			for i := w; i < n && errs[w] == nil; i += sharedClients {
-				errs[w] = f(i)
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
+const (
+	// renewers is how many goroutines keep sessions alive, whatever the number of sessions: the server
+	// must have the same load in each case.
+	renewers = 10
+	// kept is how often sessions are kept alive in one sample.
+	kept = 20_000
+)
+
+// GrowSessions keeps sessions alive on several servers, each with another number of sessions that hold a lock each, in
+// turn, as fast as they are answered: what one keep-alive costs the server.
+func (e *Env) GrowSessions(ctx context.Context, sizes []int) (Cells, error) {
+	var runs []run
+	for _, n := range sizes {
+		here, err := e.fresh(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		defer here.Server.Stop()
+		all, closeAll, err := here.heldSessions(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll()
+		keep := func(times int) error {
+			return worker.Parallel(renewers, times, func(i int) error {
+				_, err := all[i%n].KeepAlive(ctx)
+				return err
+			})
+		}
+		runs = append(runs, run{Sessions(n), KeepAlive, func(ctx context.Context, _ *Env, _ int) (Sample, error) {
+			usec, err := here.charged(ctx, func() error { return keep(kept) })
+			if err != nil {
+				return nil, err
+			}
+			return Sample{ServerCPU: usec / kept}, keep(n) // or some end before their next sample
+		}})
 	}
-	return nil
+	return e.interleave(ctx, runs)
 }
 
-// openSessions opens sessions through stores with their own connections; each takes one
-// lock.
-func (f *filled) openSessions(ctx context.Context, n int) (sessions []driver.Session, closeStores func(), err error) {
-	f.Progress("%s: opening them", Sessions(n))
-	stores := make([]driver.Store, 0, sharedClients)
-	var closers []func()
-	closeStores = func() {
-		for _, c := range closers {
-			c()
-		}
+// heldSessions opens sessions that take one lock each.
+func (e *Env) heldSessions(ctx context.Context, n int) (sessions []driver.Session, closeClients func(), err error) {
+	e.Progress("%s: opening them", Sessions(n))
+	lockers, err := e.openMany(ctx, candidate.FencelockRueidis, sharedClients)
+	if err != nil {
+		return nil, nil, err
 	}
-	for range sharedClients {
-		s, closeStore, err := candidate.RueidisStore(f.Server.Addr(), 1)
-		if err != nil {
-			closeStores()
-			return nil, nil, err
-		}
-		stores, closers = append(stores, s), append(closers, closeStore)
+	sessions, err = openSessions(ctx, lockers, n, func(i int) *driver.Claim {
+		return &driver.Claim{Seq: 1, Name: fmt.Sprint("kept/", i), Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "web-17:4242"}}}
+	})
+	if err != nil {
+		closeAll(lockers)
+		return nil, nil, err
 	}
-	sessions = make([]driver.Session, n)
-	terms := &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "web-17:4242"}}
-	err = fill.Parallel(n, func(i int) error {
-		name := fmt.Sprint("kept/", i)
-		s, _, err := stores[i%sharedClients].Open(ctx, driver.OpenRequest{Shard: stores[0].Shard(name), ID: driver.NewSessionID(), TTL: longTTL})
+	return sessions, func() { closeAll(lockers) }, nil
+}
+
+// longTTL is how long sessions live that are opened before a measurement and are to be
+// there after it: the MaxTTL of redisstore.
+const longTTL = time.Minute
+
+// openers is how many sessions are opened at the same time.
+const openers = 64
+
+// openSessions opens so many, in turn on the stores of lockers of ours, and lets each have its claim,
+// if there is one.
+func openSessions(ctx context.Context, lockers []candidate.Locker, n int, claim func(i int) *driver.Claim) ([]driver.Session, error) {
+	sessions := make([]driver.Session, n)
+	err := worker.Parallel(openers, n, func(i int) error {
+		store, err := candidate.StoreOf(lockers[i%len(lockers)])
 		if err != nil {
 			return err
 		}
-		sessions[i] = s
-		out, err := s.Attempt(ctx, &driver.Claim{Seq: 1, Name: name, Terms: terms})
+		ttl := longTTL
+		if most := store.Caps().MaxTTL; most > 0 {
+			ttl = min(ttl, most)
+		}
+		var wants *driver.Claim
+		name := fmt.Sprint("unit/", i)
+		if claim != nil {
+			wants = claim(i)
+			name = wants.Name
+		}
+		sessions[i], _, err = store.Open(ctx, driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: ttl})
+		if err != nil || wants == nil {
+			return err
+		}
+		out, err := sessions[i].Attempt(ctx, wants)
 		if err == nil && out.State != driver.Granted {
 			err = fmt.Errorf("%s: %v", name, out.State)
 		}
 		return err
 	})
+	return sessions, err
+}
+
+// Readers is the case of one more reader beside so many.
+func Readers(n int) string { return fmt.Sprintf("beside %d readers", n) }
+
+// GrowReaders lets one client take and release a lock that so many sessions share: what
+// one more reader costs the server.
+func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
+	here, err := e.fresh(ctx)
 	if err != nil {
-		closeStores()
-		return nil, nil, err
+		return nil, err
 	}
-	return sessions, closeStores, nil
+	defer here.Server.Stop()
+	sharing, err := here.openMany(ctx, candidate.FencelockRueidis, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(sharing)
+	c := candidate.FencelockReaders
+	lockers, err := here.openMany(ctx, c, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(lockers)
+	shared := func(n int) string { return fmt.Sprint("shared/", n) }
+	var runs []run
+	for _, n := range sizes {
+		e.Progress("%s: sharing the lock", Readers(n))
+		// A worker that locks its own name lets what it has begun end.
+		task := worker.Task{Name: shared(n), Own: true, Goroutines: 1, Uncanceled: true}
+		_, err := openSessions(ctx, sharing, n, func(int) *driver.Claim {
+			return &driver.Claim{Seq: 1, Name: shared(n) + "/0", Terms: &driver.Terms{Mode: driver.Shared, Weight: 1, Record: &driver.Record{Owner: "web-17:4242"}}}
+		})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run{Readers(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
+			return e.fleet(ctx, c, lockers, task)
+		}})
+	}
+	cells, err := here.interleave(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range sizes { // fewer readers would have looked cheaper
+		if err := holders(ctx, sharing[0], shared(n)+"/0", n); err != nil {
+			return nil, err
+		}
+	}
+	return cells, nil
+}
+
+// holders is an error if the store does not see so many holders of a lock.
+func holders(ctx context.Context, l candidate.Locker, name string, n int) error {
+	store, err := candidate.StoreOf(l)
+	if err != nil {
+		return err
+	}
+	st, err := store.Inspect(ctx, name)
+	if seen := len(st.Holders) + st.MoreHolders; err == nil && seen != n {
+		err = fmt.Errorf("%q has %d holders, want %d: their sessions have ended", name, seen, n)
+	}
+	return err
 }
 
 // openClients opens so many clients.

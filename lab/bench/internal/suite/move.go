@@ -16,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/stat"
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 	"github.com/fencelock/fencelock/lab/bench/internal/worker"
@@ -53,18 +52,15 @@ func (e *Env) MoveSlots(ctx context.Context, locks, buckets int) (Cells, error) 
 	if err != nil {
 		return nil, err
 	}
-	owner := fill.NewOwner(store, client, longTTL)
-	e.Progress("%s on a cluster: writing them", LocksHeld(locks))
-	if err := owner.Hold(ctx, holdName, locks, nil); err != nil {
-		return nil, err
-	}
-	owner.KeepAlive(ctx)
-	defer owner.Close()
 	lockers, err := candidate.OnStore(store, moveClients)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll(lockers)
+	e.Progress("%s on a cluster: taking them", LocksHeld(locks))
+	if err := failure(worker.Run(ctx, lockers, worker.Task{Name: holdName, Hold: locks}, 0)); err != nil {
+		return nil, err
+	}
 	before, err := e.moving(ctx, cluster, lockers, func() error { time.Sleep(e.For); return nil })
 	if err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ var redisHolding = &Part{
 	},
 }
 
-const namesText = "Sixteen goroutines lock and unlock names that were never used before, while another process holds so many others. " +
+const namesText = "Sixteen clients lock and unlock names that were never used before, while another process holds so many others. " +
 	"What is left behind is the growth of the server's memory in a repetition."
 
 var namesMetrics = []string{Usec, Rate, P50, P99, LeftBytes}
@@ -201,7 +201,7 @@ var redisNames = &Part{
 	Name: "names", Title: "Growing number of names",
 	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000, 1_000_000})
+		return e.GrowNames(ctx, []*candidate.Candidate{candidate.FencelockRueidis}, []int{1, 10_000, 1_000_000})
 	},
 }
 
@@ -210,6 +210,6 @@ var redisManyNames = &Part{
 	Name: "names-10m", Title: "Ten million names", Long: true,
 	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000_000})
+		return e.GrowNames(ctx, []*candidate.Candidate{candidate.FencelockRueidis}, []int{1, 10_000_000})
 	},
 }

@@ -4,12 +4,11 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
@@ -21,9 +20,8 @@ const (
 )
 
 const (
-	// deadTTL is how long the session lives whose process is dead. The locks are written
-	// and the others are measured beside them within this time.
-	deadTTL = 20 * time.Second
+	// endsWithin bounds the time until the session of a dead process ends: twice its TTL.
+	endsWithin = 2 * fencelock.DefaultTTL
 	// sweptWithin is how long the others are measured at most while locks are removed.
 	sweptWithin = 30 * time.Second
 	// sweepOthers is how many clients lock and unlock, each with this pause.
@@ -52,55 +50,67 @@ func (e *Env) Sweep(ctx context.Context, locks, sessions int) (Cells, error) {
 }
 
 func (e *Env) sweep(ctx context.Context, locks, sessions int) (before, swept Sample, err error) {
-	f, err := e.startFilled(ctx)
+	c := candidate.FencelockRueidis
+	holding, err := e.Hold(ctx, c, locks)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.stop()
-	c := candidate.FencelockRueidis
-	live, err := f.live(ctx, c, sessions)
+	defer holding.Stop()
+	there := *e
+	there.Server = holding.server
+	live, err := there.live(ctx, c, sessions)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer closeAll(live)
-	others, err := f.openMany(ctx, c, sweepOthers)
+	others, err := there.openMany(ctx, c, sweepOthers)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer closeAll(others)
-	empty, err := fill.Size(ctx, f.raw, f.store)
+	before, err = there.beside(ctx, others, func(took time.Duration) (bool, error) { return took < e.For, nil })
 	if err != nil {
 		return nil, nil, err
 	}
-	dead := fill.NewOwner(f.store, f.raw, deadTTL)
-	if err := dead.Hold(ctx, holdName, locks, nil); err != nil {
-		return nil, nil, err
-	}
-	ends := dead.Ends()
-	before, err = f.beside(ctx, others, func(took time.Duration) (bool, error) { return took < f.For, nil })
+	server := holding.server.(*target.Redis)
+	full, err := server.Keys(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if time.Now().After(ends) {
-		return nil, nil, errors.New("writing the locks took so long that their session has ended; use -scale")
+	holding.processes.Kill()
+	if err := awaitEnd(ctx, others[0]); err != nil {
+		return nil, nil, err
 	}
-	time.Sleep(time.Until(ends))
 	e.Progress("the session has ended")
-	swept, err = f.beside(ctx, others, func(took time.Duration) (bool, error) {
-		left, err := fill.Size(ctx, f.raw, f.store)
-		return left > empty+locks/100 && took < sweptWithin, err
+	left := func() (int, error) {
+		n, err := server.Keys(ctx)
+		return n - (full - locks), err
+	}
+	swept, err = there.beside(ctx, others, func(took time.Duration) (bool, error) {
+		n, err := left()
+		return n > locks/100 && took < sweptWithin, err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	left, err := fill.Size(ctx, f.raw, f.store)
-	swept[Left] = 100 * float64(max(0, left-empty)) / float64(locks)
+	n, err := left()
+	swept[Left] = 100 * float64(max(0, n)) / float64(locks)
 	return before, swept, err
 }
 
+// awaitEnd waits until the session of the process that held the locks has ended.
+func awaitEnd(ctx context.Context, l candidate.Locker) error {
+	for end := time.Now().Add(endsWithin); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if holders(ctx, l, holdName+"/0", 1) != nil {
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("the session of a dead process has not ended in %v", endsWithin)
+}
+
 // live opens sessions that are kept alive: each client holds a lock.
-func (f *filled) live(ctx context.Context, c *candidate.Candidate, n int) ([]candidate.Locker, error) {
-	live, err := c.Open(ctx, candidate.Place{Addr: f.Server.Addr(), Processes: 1}, n)
+func (e *Env) live(ctx context.Context, c *candidate.Candidate, n int) ([]candidate.Locker, error) {
+	live, err := c.Open(ctx, candidate.Place{Addr: e.Server.Addr(), Processes: 1}, n)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +129,8 @@ func (f *filled) live(ctx context.Context, c *candidate.Candidate, n int) ([]can
 const besideSlice = 250 * time.Millisecond
 
 // beside lets others lock and unlock for a slice, and for as long as there is more.
-func (f *filled) beside(ctx context.Context, others []candidate.Locker, more func(took time.Duration) (bool, error)) (Sample, error) {
-	longest, err := f.Server.(*target.Redis).WatchSlow(ctx)
+func (e *Env) beside(ctx context.Context, others []candidate.Locker, more func(took time.Duration) (bool, error)) (Sample, error) {
+	longest, err := e.Server.(*target.Redis).WatchSlow(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +141,7 @@ func (f *filled) beside(ctx context.Context, others []candidate.Locker, more fun
 		r := worker.Run(ctx, others, task, 0)
 		results = append(results, r)
 		if r.Failed > 0 {
-			f.Progress("%d of %d failed, one of them: %s", r.Failed, r.Failed+r.Ops, r.Err)
+			e.Progress("%d of %d failed, one of them: %s", r.Failed, r.Failed+r.Ops, r.Err)
 		}
 		again, err = more(time.Since(began))
 		if err != nil {

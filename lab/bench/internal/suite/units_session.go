@@ -4,15 +4,13 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/fill"
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
+	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
 
 // unitSession opens sessions and keeps them alive, as fast as the server answers.
@@ -23,14 +21,14 @@ func (e *Env) unitSession(ctx context.Context, c *candidate.Candidate, u *Units)
 	}
 	defer closeAll(lockers)
 	// So that connecting is not counted with the sessions.
-	if _, err := openSessions(ctx, lockers, unitClients); err != nil {
+	if _, err := openSessions(ctx, lockers, unitClients, nil); err != nil {
 		return err
 	}
 	before, err := e.data(ctx)
 	if err != nil {
 		return err
 	}
-	sessions, err := openSessions(ctx, lockers, unitSessions)
+	sessions, err := openSessions(ctx, lockers, unitSessions, nil)
 	if err != nil {
 		return err
 	}
@@ -40,7 +38,12 @@ func (e *Env) unitSession(ctx context.Context, c *candidate.Candidate, u *Units)
 	}
 	u.Session = max(0, after-before) / unitSessions
 	const rounds = 3
-	round := func() error { return keepAliveEach(ctx, sessions) }
+	round := func() error {
+		return worker.Parallel(unitClients, unitSessions, func(i int) error {
+			_, err := sessions[i].KeepAlive(ctx)
+			return err
+		})
+	}
 	if err := round(); err != nil {
 		return err
 	}
@@ -58,39 +61,6 @@ func (e *Env) unitSession(ctx context.Context, c *candidate.Candidate, u *Units)
 	})
 	u.Traffic.KeepAlive = bytes / (rounds * unitSessions)
 	return err
-}
-
-// openSessions opens so many, in turn on the stores of lockers of ours.
-func openSessions(ctx context.Context, lockers []candidate.Locker, n int) ([]driver.Session, error) {
-	sessions := make([]driver.Session, n)
-	err := fill.Parallel(n, func(i int) error {
-		store, err := candidate.StoreOf(lockers[i%len(lockers)])
-		if err != nil {
-			return err
-		}
-		ttl := longTTL
-		if most := store.Caps().MaxTTL; most > 0 {
-			ttl = min(ttl, most)
-		}
-		sessions[i], _, err = store.Open(ctx, driver.OpenRequest{Shard: store.Shard(fmt.Sprint("unit/", i)), ID: driver.NewSessionID(), TTL: ttl})
-		return err
-	})
-	return sessions, err
-}
-
-// keepAliveEach keeps each session alive once, from a goroutine for each client.
-func keepAliveEach(ctx context.Context, sessions []driver.Session) error {
-	var wg sync.WaitGroup
-	errs := make([]error, unitClients)
-	for w := range unitClients {
-		wg.Go(func() {
-			for i := w; i < len(sessions) && errs[w] == nil; i += unitClients {
-				_, errs[w] = sessions[i].KeepAlive(ctx)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // unitWaiting lets processes connect and do nothing, then wait for locks that stay held.

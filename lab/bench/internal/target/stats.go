@@ -4,6 +4,7 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -108,4 +109,50 @@ func (r *Redis) WatchSlow(ctx context.Context) (longest func(context.Context) (t
 		}
 		return most, err
 	}, nil
+}
+
+// Keys is how many keys the server has.
+func (r *Redis) Keys(ctx context.Context) (int, error) {
+	n, err := r.admin.DBSize(ctx).Result()
+	return int(n), err
+}
+
+// growFor bounds AwaitGrown. A server grows a table of ten million keys in about six seconds.
+const growFor = 15 * time.Second
+
+// AwaitGrown lets the server finish growing its table of keys. While it does, each command moves some
+// keys: that is the price of the keys that were written, and not of those that are held.
+func (r *Redis) AwaitGrown(ctx context.Context) error {
+	before, err := r.keyTable(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.admin.ConfigSet(ctx, "hz", "500").Err(); err != nil { // a millisecond for it in each cycle
+		return err
+	}
+	for end := time.Now().Add(growFor); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		now, err := r.keyTable(ctx)
+		if err != nil {
+			return err
+		}
+		if now < before*9/10 { // the smaller table is gone
+			break
+		}
+	}
+	return r.admin.ConfigSet(ctx, "hz", "10").Err()
+}
+
+// keyTable is the bytes of the table of keys.
+func (r *Redis) keyTable(ctx context.Context) (int64, error) {
+	stats, err := r.admin.Do(ctx, "MEMORY", "STATS").Result()
+	if err != nil {
+		return 0, err
+	}
+	all, _ := stats.(map[any]any)
+	keys, _ := all["db.0"].(map[any]any)
+	size, ok := keys["overhead.hashtable.main"].(int64)
+	if !ok {
+		return 0, errors.New("the server does not report how large its table of keys is")
+	}
+	return size, nil
 }

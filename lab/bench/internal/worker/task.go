@@ -11,6 +11,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -235,26 +236,33 @@ const holders = 256
 // hold takes names and keeps them.
 func hold(ctx context.Context, lockers []candidate.Locker, t Task) *Result {
 	before, began := costNow(), time.Now()
-	var wg sync.WaitGroup
-	workers := min(holders, t.Hold)
-	errs := make([]error, workers)
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < t.Hold && errs[w] == nil; i += workers {
-				errs[w] = lockers[i%len(lockers)].Hold(ctx, t.Name+"/"+strconv.Itoa(i))
-			}
-		})
-	}
-	wg.Wait()
+	err := Parallel(holders, t.Hold, func(i int) error {
+		return lockers[i%len(lockers)].Hold(ctx, t.Name+"/"+strconv.Itoa(i))
+	})
 	r := &Result{Ops: t.Hold, Took: time.Since(began), Cost: costNow().minus(before)}
-	for _, err := range errs {
-		if err != nil {
-			r.fail(err, 1)
-		}
+	if err != nil {
+		r.fail(err, 1)
 	}
 	runtime.GC()
 	r.Cost.Heap = costNow().Heap - before.Heap
 	return r
+}
+
+// Parallel calls f for 0 to n-1 from so many goroutines, each of which ends with its first
+// error, and returns one of the errors.
+func Parallel(goroutines, n int, f func(i int) error) error {
+	goroutines = min(goroutines, n)
+	errs := make([]error, goroutines)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := g; i < n && errs[g] == nil; i += goroutines {
+				errs[g] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
 }
 
 // pause lets time pass unless ctx ends.
