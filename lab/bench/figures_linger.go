@@ -50,7 +50,7 @@ var lingerRelock = question{part: "uncontended", ask: func(ctx context.Context, 
 	}
 	plain := context.Background()
 	turns := []func(i int) error{
-		func(i int) error { return bare.Do(plain, "bare/"+names[i], nil) },
+		func(i int) error { return candidate.Do(plain, bare, "bare/"+names[i], nil) },
 		func(i int) error { return turn(plain, ours[i]) },
 		func(i int) error { mutexes[i].Lock(); mutexes[i].Unlock(); return nil }, //nolint:staticcheck // the pair is what is measured
 	}

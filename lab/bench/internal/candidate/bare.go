@@ -41,17 +41,50 @@ var BareGoRedis = &Candidate{
 	Name: "bare-goredis", Server: "redis", Settings: bareSettings, Plain: []string{"set"},
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client := newGoRedis(at.Addr)
-		users := &shared{users: n, close: func() { _ = client.Close() }}
-		lockers := make([]Locker, n)
-		for i := range lockers {
-			lockers[i] = &bareGoRedis{users, client, redis.NewScript(compareAndDelete)}
-		}
-		return lockers, nil
+		return sharing(n, func() { _ = client.Close() }, func(users *shared) Locker {
+			return bare{users, &bareGoRedis{client, redis.NewScript(compareAndDelete)}}
+		}), nil
 	},
 }
 
-type bareGoRedis struct {
+// BareRueidis is the bare pair through rueidis.
+var BareRueidis = &Candidate{
+	Name: "bare-rueidis", Server: "redis", Settings: bareSettings, Plain: []string{"set"},
+	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
+		client, err := newRueidis(at.Addr, n)
+		if err != nil {
+			return nil, err
+		}
+		return sharing(n, client.Close, func(users *shared) Locker { return bare{users, newBareRueidis(client)} }), nil
+	},
+}
+
+// pair is the two commands of the bare pair.
+type pair interface {
+	take(ctx context.Context, name, value string) error
+	give(ctx context.Context, name, value string) error
+}
+
+type bare struct {
 	*shared
+	pair
+}
+
+// Lock implements Locker.
+func (b bare) Lock(ctx context.Context, name string) (Held, error) {
+	held := &bareHeld{b.pair, name, nextValue()}
+	return held, b.take(ctx, name, held.value)
+}
+
+type bareHeld struct {
+	pair
+	name, value string
+}
+
+// Unlock implements Held.
+func (h *bareHeld) Unlock(ctx context.Context) error { return h.give(ctx, h.name, h.value) }
+
+type bareGoRedis struct {
 	client *redis.Client
 	remove *redis.Script
 }
@@ -64,46 +97,17 @@ func (b *bareGoRedis) take(ctx context.Context, name, value string) error {
 	return err
 }
 
-func (b *bareGoRedis) Do(ctx context.Context, name string, section func()) error {
-	value := nextValue()
-	if err := b.take(ctx, name, value); err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	removed, err := b.remove.Run(ctx, b.client, []string{name}, value).Int64()
-	if err == nil && removed != 1 {
-		err = errGone
-	}
-	return err
-}
-
-func (b *bareGoRedis) Hold(ctx context.Context, name string) error {
-	return b.take(ctx, name, nextValue())
-}
-
-// BareRueidis is the bare pair through rueidis.
-var BareRueidis = &Candidate{
-	Name: "bare-rueidis", Server: "redis", Settings: bareSettings, Plain: []string{"set"},
-	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		client, err := newRueidis(at.Addr, n)
-		if err != nil {
-			return nil, err
-		}
-		users := &shared{users: n, close: client.Close}
-		lockers := make([]Locker, n)
-		for i := range lockers {
-			lockers[i] = &bareRueidis{users, client, rueidis.NewLuaScript(compareAndDelete)}
-		}
-		return lockers, nil
-	},
+func (b *bareGoRedis) give(ctx context.Context, name, value string) error {
+	return removedOne(b.remove.Run(ctx, b.client, []string{name}, value).Int64())
 }
 
 type bareRueidis struct {
-	*shared
 	client rueidis.Client
 	remove *rueidis.Lua
+}
+
+func newBareRueidis(client rueidis.Client) *bareRueidis {
+	return &bareRueidis{client, rueidis.NewLuaScript(compareAndDelete)}
 }
 
 func (b *bareRueidis) take(ctx context.Context, name, value string) error {
@@ -115,26 +119,12 @@ func (b *bareRueidis) take(ctx context.Context, name, value string) error {
 }
 
 func (b *bareRueidis) give(ctx context.Context, name, value string) error {
-	removed, err := b.remove.Exec(ctx, b.client, []string{name}, []string{value}).AsInt64()
+	return removedOne(b.remove.Exec(ctx, b.client, []string{name}, []string{value}).AsInt64())
+}
+
+func removedOne(removed int64, err error) error {
 	if err == nil && removed != 1 {
 		err = errGone
 	}
 	return err
-}
-
-// Do implements Locker.
-func (b *bareRueidis) Do(ctx context.Context, name string, section func()) error {
-	value := nextValue()
-	if err := b.take(ctx, name, value); err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return b.give(ctx, name, value)
-}
-
-// Hold implements Locker.
-func (b *bareRueidis) Hold(ctx context.Context, name string) error {
-	return b.take(ctx, name, nextValue())
 }

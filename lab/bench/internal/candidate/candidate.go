@@ -61,13 +61,29 @@ type Place struct {
 
 // Locker is a connected candidate. It is safe for concurrent use.
 type Locker interface {
-	// Do takes the lock, runs section and gives the lock back. It returns when
-	// the library says that it was given back. section may be nil.
-	Do(ctx context.Context, name string, section func()) error
-	// Hold takes the lock and keeps it, as long as the process lives.
-	Hold(ctx context.Context, name string) error
+	// Lock takes the lock. Unless it is given back, it is kept as long as the process lives.
+	Lock(ctx context.Context, name string) (Held, error)
 	// Close disconnects. Locks held are left to end by themselves.
 	Close()
+}
+
+// Held is a lock that was taken.
+type Held interface {
+	// Unlock gives the lock back. It returns when the library says that it was given back. The context
+	// is that of Lock; a candidate whose lock would stay behind if it ends does not pass it on.
+	Unlock(ctx context.Context) error
+}
+
+// Do takes the lock, runs section, which may be nil, and gives the lock back.
+func Do(ctx context.Context, l Locker, name string, section func()) error {
+	held, err := l.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	if section != nil {
+		section()
+	}
+	return held.Unlock(ctx)
 }
 
 // Named returns the candidate of that name.
@@ -121,6 +137,34 @@ func newRueidis(addr string, lockers int) (rueidis.Client, error) {
 // newGoRedis is the same for go-redis.
 func newGoRedis(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+}
+
+// each is the Open of lockers that share nothing, as processes do.
+func each(one func(ctx context.Context, addr string) (Locker, error)) func(context.Context, Place, int) ([]Locker, error) {
+	return func(ctx context.Context, at Place, n int) ([]Locker, error) {
+		lockers := make([]Locker, 0, n)
+		for range n {
+			l, err := one(ctx, at.Addr)
+			if err != nil {
+				for _, l := range lockers {
+					l.Close()
+				}
+				return nil, err
+			}
+			lockers = append(lockers, l)
+		}
+		return lockers, nil
+	}
+}
+
+// sharing makes n lockers of a client, which is closed with the last of them.
+func sharing(n int, closeClient func(), one func(*shared) Locker) []Locker {
+	users := &shared{users: n, close: closeClient}
+	lockers := make([]Locker, n)
+	for i := range lockers {
+		lockers[i] = one(users)
+	}
+	return lockers
 }
 
 // shared closes a client when the last of its lockers is closed.

@@ -4,6 +4,7 @@ package candidate
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -14,11 +15,7 @@ var Channel = &Candidate{
 	Name: "channel", Settings: "a Go channel with room for one, in one process; each turn also pays for finding it by name, in a map under an RWMutex", Waits: true,
 	Open: func(_ context.Context, _ Place, n int) ([]Locker, error) {
 		one := &channels{byName: map[string]chan struct{}{}}
-		lockers := make([]Locker, n)
-		for i := range lockers {
-			lockers[i] = one
-		}
-		return lockers, nil
+		return slices.Repeat([]Locker{one}, n), nil
 	},
 }
 
@@ -44,30 +41,22 @@ func (c *channels) of(name string) chan struct{} {
 	return ch
 }
 
-// Do implements Locker.
-func (c *channels) Do(ctx context.Context, name string, section func()) error {
-	ch := c.of(name)
+// Lock implements Locker.
+func (c *channels) Lock(ctx context.Context, name string) (Held, error) {
+	ch := turn(c.of(name))
 	select {
 	case ch <- struct{}{}:
+		return ch, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if section != nil {
-		section()
-	}
-	<-ch
-	return nil
 }
 
-// Hold implements Locker.
-func (c *channels) Hold(ctx context.Context, name string) error {
-	select {
-	case c.of(name) <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// turn is a channel that has been filled.
+type turn chan struct{}
+
+// Unlock implements Held.
+func (t turn) Unlock(context.Context) error { <-t; return nil }
 
 // Close implements Locker.
 func (c *channels) Close() {}

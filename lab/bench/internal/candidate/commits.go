@@ -27,119 +27,90 @@ var (
 
 const commitsSettings = "two updates of one row, prepared, a commit each"
 
-func openCommits(ctx context.Context, at Place, n int) ([]Locker, error) {
-	var lockers []Locker
-	for range n {
-		db, err := openSQL(at.Addr)
-		if err != nil {
-			closeAll(lockers)
-			return nil, err
-		}
-		c := &commits{db: db}
-		for _, text := range []string{"DROP TABLE IF EXISTS bare", "CREATE TABLE bare (n bigint)", "INSERT INTO bare VALUES (0)"} {
-			if _, e := db.ExecContext(ctx, text); e != nil {
-				err = errors.Join(err, e)
-			}
-		}
-		if err == nil {
-			c.update, err = db.PrepareContext(ctx, "UPDATE bare SET n = n + 1")
-		}
-		lockers = append(lockers, c)
-		if err != nil {
-			closeAll(lockers)
-			return nil, err
-		}
-	}
-	return lockers, nil
-}
+// openCommits opens lockers that commit twice.
+var openCommits = each(func(ctx context.Context, addr string) (Locker, error) { return openRow(ctx, addr) })
 
-type commits struct {
-	db     *sql.DB
-	update *sql.Stmt
-}
-
-// Do implements Locker.
-func (c *commits) Do(ctx context.Context, _ string, section func()) error {
-	ctx = context.WithoutCancel(ctx)
-	if _, err := c.update.ExecContext(ctx); err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	_, err := c.update.ExecContext(ctx)
-	return err
-}
-
-// Hold implements Locker.
-func (c *commits) Hold(context.Context, string) error { return errors.ErrUnsupported }
-
-// Close implements Locker.
-func (c *commits) Close() { _ = c.db.Close() }
-
-// withCommit returns a native lock whose holders commit one row each.
-func withCommit(native *Candidate) *Candidate {
-	c := *native
-	c.Name, c.Settings = native.Name+"-and-commit", native.Settings+"; an update of one row, prepared, with its commit, before each section"
-	c.Open = func(ctx context.Context, at Place, n int) ([]Locker, error) {
-		lockers, err := native.Open(ctx, at, n)
-		if err != nil {
-			return nil, err
-		}
-		for i := range lockers {
-			one, err := openToken(ctx, at, lockers[i])
-			if err != nil {
-				closeAll(lockers)
-				return nil, err
-			}
-			lockers[i] = one
-		}
-		return lockers, nil
-	}
-	return &c
-}
-
-func openToken(ctx context.Context, at Place, native Locker) (*token, error) {
-	db, err := openSQL(at.Addr)
+// openRow prepares an update of a row, which all who open it share.
+func openRow(ctx context.Context, addr string) (*row, error) {
+	db, err := openSQL(addr)
 	if err != nil {
 		return nil, err
 	}
-	t := &token{Locker: native, db: db}
-	for _, text := range []string{"CREATE TABLE IF NOT EXISTS token (id bigint PRIMARY KEY, n bigint)", "DELETE FROM token WHERE id = 1", "INSERT INTO token VALUES (1, 0)"} {
+	for _, text := range []string{"CREATE TABLE IF NOT EXISTS bare (id bigint PRIMARY KEY, n bigint)", "DELETE FROM bare WHERE id = 1", "INSERT INTO bare VALUES (1, 0)"} {
 		if _, e := db.ExecContext(ctx, text); e != nil {
 			err = errors.Join(err, e)
 		}
 	}
+	r := &row{db: db}
 	if err == nil {
-		t.update, err = db.PrepareContext(ctx, "UPDATE token SET n = n + 1 WHERE id = 1")
+		r.update, err = db.PrepareContext(ctx, "UPDATE bare SET n = n + 1 WHERE id = 1")
 	}
 	if err != nil {
 		_ = db.Close()
 		return nil, err
 	}
-	return t, nil
+	return r, nil
+}
+
+// row is a locker that locks nothing.
+type row struct {
+	db     *sql.DB
+	update *sql.Stmt
+}
+
+func (r *row) commit(ctx context.Context) error {
+	_, err := r.update.ExecContext(context.WithoutCancel(ctx))
+	return err
+}
+
+// Lock implements Locker.
+func (r *row) Lock(ctx context.Context, _ string) (Held, error) { return r, r.commit(ctx) }
+
+// Unlock implements Held.
+func (r *row) Unlock(ctx context.Context) error { return r.commit(ctx) }
+
+// Close implements Locker.
+func (r *row) Close() { _ = r.db.Close() }
+
+// withCommit returns a native lock whose holders commit one row each.
+func withCommit(native *Candidate) *Candidate {
+	c := *native
+	c.Name, c.Settings = native.Name+"-and-commit", native.Settings+"; an update of one row, prepared, with its commit, before each section"
+	c.Open = each(func(ctx context.Context, addr string) (Locker, error) {
+		l, err := native.One(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		r, err := openRow(ctx, addr)
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		return &token{l, r}, nil
+	})
+	return &c
 }
 
 // token is a native lock with a durable token.
 type token struct {
 	Locker
-	db     *sql.DB
-	update *sql.Stmt
+	row *row
 }
 
-// Do implements Locker.
-func (t *token) Do(ctx context.Context, name string, section func()) error {
-	var failed error
-	err := t.Locker.Do(ctx, name, func() {
-		if _, failed = t.update.ExecContext(context.WithoutCancel(ctx)); failed == nil && section != nil {
-			section()
-		}
-	})
-	return errors.Join(err, failed)
+// Lock implements Locker.
+func (t *token) Lock(ctx context.Context, name string) (Held, error) {
+	held, err := t.Locker.Lock(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.row.commit(ctx); err != nil {
+		return nil, errors.Join(err, held.Unlock(ctx))
+	}
+	return held, nil
 }
 
 // Close implements Locker.
 func (t *token) Close() {
-	_ = t.db.Close()
+	t.row.Close()
 	t.Locker.Close()
 }

@@ -41,72 +41,54 @@ var FencelockEtcd = &Candidate{
 		if err != nil {
 			return nil, err
 		}
-		lockers, err := openOurs(store, 1, func() { _ = client.Close() })
-		if err != nil {
-			return nil, err
-		}
-		return lockers[0], nil
+		return newOurs(store, func() { _ = client.Close() })
 	}),
 }
 
-// openEtcd opens n lockers, each with its own client, as a process has.
+// openEtcd opens lockers, each with its own client.
 func openEtcd(one func(*clientv3.Client) (Locker, error)) func(context.Context, Place, int) ([]Locker, error) {
-	return func(_ context.Context, at Place, n int) ([]Locker, error) {
-		var lockers []Locker
-		for range n {
-			client, err := newEtcd(at.Addr)
-			if err != nil {
-				closeAll(lockers)
-				return nil, err
-			}
-			l, err := one(client)
-			if err != nil {
-				_ = client.Close()
-				closeAll(lockers)
-				return nil, err
-			}
-			lockers = append(lockers, l)
+	return each(func(_ context.Context, addr string) (Locker, error) {
+		client, err := newEtcd(addr)
+		if err != nil {
+			return nil, err
 		}
-		return lockers, nil
-	}
+		l, err := one(client)
+		if err != nil {
+			_ = client.Close()
+		}
+		return l, err
+	})
 }
 
 type bareEtcd struct{ client *clientv3.Client }
 
-// take writes the key and returns the revision it was written at.
-func (b *bareEtcd) take(ctx context.Context, name string) (int64, error) {
-	answer, err := b.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
+// Lock implements Locker.
+func (b *bareEtcd) Lock(ctx context.Context, name string) (Held, error) {
+	answer, err := b.client.Txn(context.WithoutCancel(ctx)).If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
 		Then(clientv3.OpPut(name, nextValue())).Commit()
 	if err == nil && !answer.Succeeded {
 		err = errTaken
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return answer.Header.Revision, nil
+	return &etcdKey{b.client, name, answer.Header.Revision}, nil
 }
 
-// Do implements Locker.
-func (b *bareEtcd) Do(ctx context.Context, name string, section func()) error {
-	ctx = context.WithoutCancel(ctx)
-	revision, err := b.take(ctx, name)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	answer, err := b.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(name), "=", revision)).
-		Then(clientv3.OpDelete(name)).Commit()
+// etcdKey is a key that was written at a revision.
+type etcdKey struct {
+	client   *clientv3.Client
+	name     string
+	revision int64
+}
+
+// Unlock implements Held.
+func (k *etcdKey) Unlock(ctx context.Context) error {
+	answer, err := k.client.Txn(context.WithoutCancel(ctx)).If(clientv3.Compare(clientv3.ModRevision(k.name), "=", k.revision)).
+		Then(clientv3.OpDelete(k.name)).Commit()
 	if err == nil && !answer.Succeeded {
 		err = errGone
 	}
-	return err
-}
-
-// Hold implements Locker.
-func (b *bareEtcd) Hold(ctx context.Context, name string) error {
-	_, err := b.take(context.WithoutCancel(ctx), name)
 	return err
 }
 
@@ -118,22 +100,18 @@ type etcdRecipe struct {
 	session *concurrency.Session
 }
 
-// Do implements Locker. Two goroutines must not ask for one name: the recipe gives
+// Lock implements Locker. Two goroutines must not ask for one name: the recipe gives
 // it to both, because they share the session.
-func (e *etcdRecipe) Do(ctx context.Context, name string, section func()) error {
+func (e *etcdRecipe) Lock(ctx context.Context, name string) (Held, error) {
 	mu := concurrency.NewMutex(e.session, "recipe/"+name)
-	if err := mu.Lock(ctx); err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return mu.Unlock(context.WithoutCancel(ctx))
+	return etcdMutex{mu}, mu.Lock(ctx)
 }
 
-// Hold implements Locker.
-func (e *etcdRecipe) Hold(ctx context.Context, name string) error {
-	return concurrency.NewMutex(e.session, "recipe/"+name).Lock(ctx)
+type etcdMutex struct{ *concurrency.Mutex }
+
+// Unlock implements Held.
+func (m etcdMutex) Unlock(ctx context.Context) error {
+	return m.Mutex.Unlock(context.WithoutCancel(ctx))
 }
 
 // Close implements Locker.

@@ -20,6 +20,22 @@ type ours struct {
 	*shared
 	client *fencelock.Client
 	store  driver.Store
+	lock   lock
+}
+
+// lock is how a client takes a lock.
+type lock func(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error)
+
+func alone(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error) {
+	return c.Mutex(name).Lock(ctx)
+}
+
+func lingering(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error) {
+	return c.Mutex(name, fencelock.Linger(10*time.Second)).Lock(ctx)
+}
+
+func reading(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error) {
+	return c.RWMutex(name).RLock(ctx)
 }
 
 // StoreOf returns the store of a locker of ours.
@@ -37,7 +53,9 @@ func Reading(l Locker) (Locker, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is not a locker of ours", l)
 	}
-	return reader{o}, nil
+	reader := *o
+	reader.lock = reading
+	return &reader, nil
 }
 
 // OnStore opens n clients, each with its own session, on a store that the caller closes.
@@ -56,28 +74,30 @@ func openOurs(store driver.Store, n int, closeStore func()) ([]Locker, error) {
 			closeStore()
 			return nil, err
 		}
-		lockers[i] = &ours{users, client, store}
+		lockers[i] = &ours{users, client, store, alone}
 	}
 	return lockers, nil
 }
 
-// Do implements Locker.
-func (o *ours) Do(ctx context.Context, name string, section func()) error {
-	l, err := o.client.Mutex(name).Lock(ctx)
+// newOurs opens one.
+func newOurs(store driver.Store, closeStore func()) (Locker, error) {
+	lockers, err := openOurs(store, 1, closeStore)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if section != nil {
-		section()
-	}
-	return l.Unlock(context.WithoutCancel(ctx)) // the time of a measurement ends in the middle of one
+	return lockers[0], nil
 }
 
-// Hold implements Locker.
-func (o *ours) Hold(ctx context.Context, name string) error {
-	_, err := o.client.Mutex(name).Lock(ctx)
-	return err
+// Lock implements Locker.
+func (o *ours) Lock(ctx context.Context, name string) (Held, error) {
+	l, err := o.lock(ctx, o.client, name)
+	return lease{l}, err
 }
+
+type lease struct{ *fencelock.Lease }
+
+// Unlock implements Held. The time of a measurement ends in the middle of one.
+func (l lease) Unlock(ctx context.Context) error { return l.Lease.Unlock(context.WithoutCancel(ctx)) }
 
 // Close implements Locker. It gives the client a moment to end its session, so
 // that the next measurement does not pay for this one; a holder of a million
@@ -91,7 +111,7 @@ func (o *ours) Close() {
 
 // FencelockGoRedis is fencelock on redisstore, with go-redis.
 var FencelockGoRedis = &Candidate{
-	Name: "fencelock-goredis", Server: "redis", Bare: "bare-goredis", Settings: "defaults: TTL 15 s, one bucket, no grace", Waits: true,
+	Name: "fencelock-goredis", Server: "redis", Bare: "bare-goredis", Settings: rueidisSettings, Waits: true,
 	Plain: listRequests, Parts: listParts, Overcounted: listOvercounted,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client := newGoRedis(at.Addr)
@@ -113,16 +133,33 @@ var (
 )
 
 // FencelockRueidis is fencelock on rueidisstore.
-var FencelockRueidis = &Candidate{
-	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Waits: true,
-	Plain: listRequests, Parts: listParts, Overcounted: listOvercounted,
-	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		store, closeStore, err := RueidisStore(at.Addr, n)
-		if err != nil {
-			return nil, err
-		}
-		return openOurs(store, n, closeStore)
-	},
+var FencelockRueidis = onRueidis("fencelock-rueidis", rueidisSettings, alone)
+
+const rueidisSettings = "defaults: TTL 15 s, one bucket, no grace"
+
+// FencelockLinger is FencelockRueidis with locks that linger in their process.
+var FencelockLinger = onRueidis("fencelock-linger", rueidisSettings+"; Linger 10 s", lingering, "unsubscribe")
+
+// FencelockReaders is FencelockRueidis with RLock instead of Lock. It is not in All: what
+// excludes no other is not compared with locks.
+var FencelockReaders = onRueidis("fencelock-readers", rueidisSettings, reading)
+
+func onRueidis(name, settings string, how lock, sends ...string) *Candidate {
+	return &Candidate{
+		Name: name, Server: "redis", Bare: "bare-rueidis", Settings: settings, Waits: true,
+		Plain: append(sends, listRequests...), Parts: listParts, Overcounted: listOvercounted,
+		Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
+			store, closeStore, err := RueidisStore(at.Addr, n)
+			if err != nil {
+				return nil, err
+			}
+			lockers, err := openOurs(store, n, closeStore)
+			for _, l := range lockers {
+				l.(*ours).lock = how
+			}
+			return lockers, err
+		},
+	}
 }
 
 // RueidisStore opens the store of FencelockRueidis, for so many lockers.
@@ -156,75 +193,4 @@ var FencelockCluster = &Candidate{
 		}
 		return openOurs(store, n, client.Close)
 	},
-}
-
-// FencelockLinger is FencelockRueidis with locks that linger in their process.
-var FencelockLinger = &Candidate{
-	Name: "fencelock-linger", Server: "redis", Bare: "bare-rueidis", Settings: FencelockRueidis.Settings + "; Linger 10 s", Waits: true,
-	Plain: append([]string{"unsubscribe"}, listRequests...), Parts: listParts, Overcounted: listOvercounted,
-	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		store, closeStore, err := RueidisStore(at.Addr, n)
-		if err != nil {
-			return nil, err
-		}
-		lockers, err := openOurs(store, n, closeStore)
-		for i, l := range lockers {
-			lockers[i] = lingerer{l.(*ours)}
-		}
-		return lockers, err
-	},
-}
-
-// lingerer is ours, keeping every lock for a while.
-type lingerer struct{ *ours }
-
-// Do implements Locker.
-func (l lingerer) Do(ctx context.Context, name string, section func()) error {
-	held, err := l.client.Mutex(name, fencelock.Linger(10*time.Second)).Lock(ctx)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return held.Unlock(context.WithoutCancel(ctx))
-}
-
-// FencelockReaders is FencelockRueidis with RLock instead of Lock. It is not in All: what
-// excludes no other is not compared with locks.
-var FencelockReaders = &Candidate{
-	Name: "fencelock-readers", Server: "redis", Settings: FencelockRueidis.Settings, Waits: true,
-	Plain: listRequests, Parts: listParts, Overcounted: listOvercounted,
-	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		store, closeStore, err := RueidisStore(at.Addr, n)
-		if err != nil {
-			return nil, err
-		}
-		lockers, err := openOurs(store, n, closeStore)
-		for i, l := range lockers {
-			lockers[i] = reader{l.(*ours)}
-		}
-		return lockers, err
-	},
-}
-
-// reader is ours, sharing every lock.
-type reader struct{ *ours }
-
-// Do implements Locker.
-func (r reader) Do(ctx context.Context, name string, section func()) error {
-	l, err := r.client.RWMutex(name).RLock(ctx)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return l.Unlock(context.WithoutCancel(ctx))
-}
-
-// Hold implements Locker.
-func (r reader) Hold(ctx context.Context, name string) error {
-	_, err := r.client.RWMutex(name).RLock(ctx)
-	return err
 }

@@ -30,36 +30,22 @@ var MemcachedRecipe = &Candidate{
 // FencelockMemcached is fencelock on memcachestore.
 var FencelockMemcached = &Candidate{
 	Name: "fencelock-memcached", Server: "memcached", Bare: "bare-memcached", Settings: "defaults: TTL 15 s", Waits: true,
-	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		var lockers []Locker
-		for range n { // each with its own connections, as a process has
-			store, err := memcachestore.New(at.Addr, nil)
-			if err != nil {
-				closeAll(lockers)
-				return nil, err
-			}
-			one, err := openOurs(store, 1, func() { _ = store.Close() })
-			if err != nil {
-				closeAll(lockers)
-				return nil, err
-			}
-			lockers = append(lockers, one...)
+	Open: each(func(_ context.Context, addr string) (Locker, error) {
+		store, err := memcachestore.New(addr, nil)
+		if err != nil {
+			return nil, err
 		}
-		return lockers, nil
-	},
+		return newOurs(store, func() { _ = store.Close() })
+	}),
 }
 
 // openMemcached opens lockers that poll after a while, or never if it is 0.
 func openMemcached(again time.Duration) func(context.Context, Place, int) ([]Locker, error) {
-	return func(_ context.Context, at Place, n int) ([]Locker, error) {
-		lockers := make([]Locker, n)
-		for i := range lockers {
-			client := memcache.New(at.Addr)
-			client.MaxIdleConns, client.Timeout = 128, 10*time.Second
-			lockers[i] = &memcachedAdd{client, again}
-		}
-		return lockers, nil
-	}
+	return each(func(_ context.Context, addr string) (Locker, error) {
+		client := memcache.New(addr)
+		client.MaxIdleConns, client.Timeout = 128, 10*time.Second
+		return &memcachedAdd{client, again}, nil
+	})
 }
 
 type memcachedAdd struct {
@@ -67,39 +53,32 @@ type memcachedAdd struct {
 	again  time.Duration
 }
 
-// key is a name as memcached allows it: without spaces.
-func (m *memcachedAdd) key(name string) string { return url.PathEscape(name) }
-
-func (m *memcachedAdd) take(ctx context.Context, name string) error {
+// Lock implements Locker.
+func (m *memcachedAdd) Lock(ctx context.Context, name string) (Held, error) {
+	key := url.PathEscape(name) // memcached allows no spaces
 	for {
-		err := m.client.Add(&memcache.Item{Key: m.key(name), Value: []byte(nextValue()), Expiration: 15})
+		err := m.client.Add(&memcache.Item{Key: key, Value: []byte(nextValue()), Expiration: 15})
 		if !errors.Is(err, memcache.ErrNotStored) {
-			return err
+			return &memcachedKey{m.client, key}, err
 		}
 		if m.again == 0 {
-			return errTaken
+			return nil, errTaken
 		}
 		select {
 		case <-time.After(m.again):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// Do implements Locker.
-func (m *memcachedAdd) Do(ctx context.Context, name string, section func()) error {
-	if err := m.take(ctx, name); err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return m.client.Delete(m.key(name))
+type memcachedKey struct {
+	client *memcache.Client
+	key    string
 }
 
-// Hold implements Locker.
-func (m *memcachedAdd) Hold(ctx context.Context, name string) error { return m.take(ctx, name) }
+// Unlock implements Held.
+func (k *memcachedKey) Unlock(context.Context) error { return k.client.Delete(k.key) }
 
 // Close implements Locker.
 func (m *memcachedAdd) Close() { _ = m.client.Close() }

@@ -64,18 +64,24 @@ func openPingPong(ctx context.Context, at Place) ([]Locker, error) {
 	return []Locker{p}, nil
 }
 
-// Do waits for the message and passes it on. The first process of a run begins.
+// Lock waits for the message, and Unlock passes it on. The first process of a run begins.
 // name is the run: messages of an earlier one are dropped.
-func (p *pingPong) Do(ctx context.Context, name string, section func()) error {
+func (p *pingPong) Lock(ctx context.Context, name string) (Held, error) {
 	if p.at.Process == 0 && p.begun != name {
 		p.begun = name
-	} else if err := p.wait(ctx, name); err != nil {
-		return err
+		return &message{p, name}, nil
 	}
-	if section != nil {
-		section()
-	}
-	return p.client.Do(context.WithoutCancel(ctx), p.client.B().Publish().Channel(p.mailbox).Message(name).Build()).Error()
+	return &message{p, name}, p.wait(ctx, name)
+}
+
+type message struct {
+	*pingPong
+	name string
+}
+
+// Unlock implements Held.
+func (m *message) Unlock(ctx context.Context) error {
+	return m.client.Do(context.WithoutCancel(ctx), m.client.B().Publish().Channel(m.mailbox).Message(m.name).Build()).Error()
 }
 
 func (p *pingPong) wait(ctx context.Context, name string) error {
@@ -90,9 +96,6 @@ func (p *pingPong) wait(ctx context.Context, name string) error {
 		}
 	}
 }
-
-// Hold implements Locker.
-func (p *pingPong) Hold(context.Context, string) error { return errors.New("ping-pong holds nothing") }
 
 // Close implements Locker.
 func (p *pingPong) Close() { p.cancel(); p.client.Close() }

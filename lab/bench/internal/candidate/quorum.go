@@ -67,12 +67,9 @@ func openRedsyncQuorum(options ...redsync.Option) func(context.Context, Place, i
 		for _, client := range clients {
 			pools = append(pools, rueidispool.NewPool(rueidiscompat.NewAdapter(client)))
 		}
-		users := &shared{users: n, close: closeAll}
-		lockers := make([]Locker, n)
-		for i := range lockers {
-			lockers[i] = &redsyncLocker{users, redsync.New(pools...), options}
-		}
-		return lockers, nil
+		return sharing(n, closeAll, func(users *shared) Locker {
+			return &redsyncLocker{users, redsync.New(pools...), options}
+		}), nil
 	}
 }
 
@@ -103,16 +100,13 @@ var BareQuorum = &Candidate{
 		if err != nil {
 			return nil, err
 		}
-		users := &shared{users: n, close: closeAll}
-		lockers := make([]Locker, n)
-		for i := range lockers {
+		return sharing(n, closeAll, func(users *shared) Locker {
 			b := &bareQuorum{shared: users}
 			for _, client := range clients {
-				b.nodes = append(b.nodes, &bareRueidis{users, client, rueidis.NewLuaScript(compareAndDelete)})
+				b.nodes = append(b.nodes, newBareRueidis(client))
 			}
-			lockers[i] = b
-		}
-		return lockers, nil
+			return b
+		}), nil
 	},
 }
 
@@ -150,26 +144,24 @@ func (b *bareQuorum) majority(do func(ctx context.Context, node int) error) (ans
 	return answered, nil
 }
 
-// Do implements Locker.
-func (b *bareQuorum) Do(_ context.Context, name string, section func()) error {
+// Lock implements Locker.
+func (b *bareQuorum) Lock(_ context.Context, name string) (Held, error) {
 	value := nextValue()
 	answered, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].take(ctx, name, value) })
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	_, err = b.majority(func(ctx context.Context, i int) error {
-		<-answered[i] // or the key could be deleted before it is written
-		return b.nodes[i].give(ctx, name, value)
-	})
-	return err
+	return &quorumHeld{b, name, value, answered}, err
 }
 
-// Hold implements Locker.
-func (b *bareQuorum) Hold(_ context.Context, name string) error {
-	value := nextValue()
-	_, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].take(ctx, name, value) })
+type quorumHeld struct {
+	*bareQuorum
+	name, value string
+	answered    []chan struct{}
+}
+
+// Unlock implements Held.
+func (h *quorumHeld) Unlock(context.Context) error {
+	_, err := h.majority(func(ctx context.Context, i int) error {
+		<-h.answered[i] // or the key could be deleted before it is written
+		return h.nodes[i].give(ctx, h.name, h.value)
+	})
 	return err
 }

@@ -30,12 +30,9 @@ func newRedislock(name, settings string, retry func() redislock.RetryStrategy) *
 		Name: name, Server: "redis", Bare: "bare-goredis", Settings: settings, Waits: true,
 		Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 			client := newGoRedis(at.Addr)
-			users := &shared{users: n, close: func() { _ = client.Close() }}
-			lockers := make([]Locker, n)
-			for i := range lockers {
-				lockers[i] = &redisLocker{users, redislock.New(client), retry}
-			}
-			return lockers, nil
+			return sharing(n, func() { _ = client.Close() }, func(users *shared) Locker {
+				return &redisLocker{users, redislock.New(client), retry}
+			}), nil
 		},
 	}
 }
@@ -46,30 +43,17 @@ type redisLocker struct {
 	retry  func() redislock.RetryStrategy // has a state: one for each acquisition
 }
 
-// lock waits for the lock beyond what redislock thinks is enough, its TTL.
-func (r *redisLocker) lock(ctx context.Context, name string) (*redislock.Lock, error) {
+// Lock waits for the lock beyond what redislock thinks is enough, its TTL. Nothing renews it.
+func (r *redisLocker) Lock(ctx context.Context, name string) (Held, error) {
 	for {
 		l, err := r.client.Obtain(ctx, name, redislockTTL, &redislock.Options{RetryStrategy: r.retry()})
 		if err == nil || ctx.Err() != nil || !errors.Is(err, redislock.ErrNotObtained) && !errors.Is(err, context.DeadlineExceeded) {
-			return l, err
+			return redisLock{l}, err
 		}
 	}
 }
 
-// Do implements Locker.
-func (r *redisLocker) Do(ctx context.Context, name string, section func()) error {
-	l, err := r.lock(ctx, name)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return l.Release(context.Background())
-}
+type redisLock struct{ *redislock.Lock }
 
-// Hold implements Locker. Nothing renews it.
-func (r *redisLocker) Hold(ctx context.Context, name string) error {
-	_, err := r.lock(ctx, name)
-	return err
-}
+// Unlock implements Held.
+func (l redisLock) Unlock(context.Context) error { return l.Release(context.Background()) }

@@ -54,13 +54,8 @@ func openRedsyncRueidis(addr string, n int, options ...redsync.Option) ([]Locker
 // openRedsync makes n lockers on one pool: redsync keeps nothing that would let
 // the users of one pool know of each other.
 func openRedsync(pool redis.Pool, n int, closeClient func(), options ...redsync.Option) []Locker {
-	users := &shared{users: n, close: closeClient}
 	rs := redsync.New(pool)
-	lockers := make([]Locker, n)
-	for i := range lockers {
-		lockers[i] = &redsyncLocker{users, rs, options}
-	}
-	return lockers
+	return sharing(n, closeClient, func(users *shared) Locker { return &redsyncLocker{users, rs, options} })
 }
 
 type redsyncLocker struct {
@@ -69,37 +64,25 @@ type redsyncLocker struct {
 	options []redsync.Option
 }
 
-// lock waits for the lock beyond what redsync thinks is enough.
-func (r *redsyncLocker) lock(ctx context.Context, name string) (*redsync.Mutex, error) {
+// Lock waits for the lock beyond what redsync thinks is enough. Nothing renews it.
+func (r *redsyncLocker) Lock(ctx context.Context, name string) (Held, error) {
 	mu := r.rs.NewMutex(name, r.options...)
 	for {
 		err := mu.LockContext(ctx)
 		var taken *redsync.ErrTaken
 		if err == nil || ctx.Err() != nil || !errors.As(err, &taken) && !errors.Is(err, redsync.ErrFailed) {
-			return mu, err
+			return redsyncMutex{mu}, err
 		}
 	}
 }
 
-// Do implements Locker.
-func (r *redsyncLocker) Do(ctx context.Context, name string, section func()) error {
-	mu, err := r.lock(ctx, name)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	if ok, err := mu.UnlockContext(context.Background()); err != nil {
-		return err
-	} else if !ok {
-		return errGone
-	}
-	return nil
-}
+type redsyncMutex struct{ *redsync.Mutex }
 
-// Hold implements Locker. Nothing renews it.
-func (r *redsyncLocker) Hold(ctx context.Context, name string) error {
-	_, err := r.lock(ctx, name)
+// Unlock implements Held.
+func (m redsyncMutex) Unlock(context.Context) error {
+	ok, err := m.UnlockContext(context.Background())
+	if err == nil && !ok {
+		err = errGone
+	}
 	return err
 }

@@ -24,48 +24,27 @@ func newRueidislock(name, settings string, option rueidislock.LockerOption) *Can
 	option.KeyValidity, option.TryNextAfter = 8*time.Second, time.Second
 	return &Candidate{
 		Name: name, Server: "redis", Bare: "bare-rueidis", Settings: settings, Waits: true,
-		Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-			lockers := make([]Locker, 0, n)
-			for range n { // each has its own connection: pushes come on it
-				option.ClientOption = rueidis.ClientOption{InitAddress: []string{at.Addr}, ForceSingleClient: true}
-				l, err := rueidislock.NewLocker(option)
-				if err != nil {
-					closeAll(lockers)
-					return nil, err
-				}
-				lockers = append(lockers, rueidisLocker{l})
-			}
-			return lockers, nil
-		},
-	}
-}
-
-func closeAll(lockers []Locker) {
-	for _, l := range lockers {
-		l.Close()
+		Open: each(func(_ context.Context, addr string) (Locker, error) { // each has its own connection: pushes come on it
+			option := option
+			option.ClientOption = rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}
+			l, err := rueidislock.NewLocker(option)
+			return rueidisLocker{l}, err
+		}),
 	}
 }
 
 type rueidisLocker struct{ locker rueidislock.Locker }
 
-// Do implements Locker.
-func (r rueidisLocker) Do(ctx context.Context, name string, section func()) error {
+// Lock implements Locker.
+func (r rueidisLocker) Lock(ctx context.Context, name string) (Held, error) {
 	_, release, err := r.locker.WithContext(ctx, name)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	release() // returns when the keys are deleted
-	return nil
+	return rueidisLock(release), err
 }
 
-// Hold implements Locker.
-func (r rueidisLocker) Hold(ctx context.Context, name string) error {
-	_, _, err := r.locker.WithContext(ctx, name)
-	return err
-}
+type rueidisLock func()
+
+// Unlock implements Held. It returns when the keys are deleted.
+func (release rueidisLock) Unlock(context.Context) error { release(); return nil }
 
 // Close implements Locker.
 func (r rueidisLocker) Close() { r.locker.Close() }

@@ -214,14 +214,14 @@ func use(t *testing.T, c *candidate.Candidate, addr string, m *monitor) {
 	defer lockers[1].Close()
 	defer lockers[0].Close()
 	for i := range 2 * most { // one name would linger and be asked of the server once, before plain commands are in use
-		must.OK(t, lockers[0].Do(t.Context(), fmt.Sprint("alone-", i), func() {}))
+		must.OK(t, candidate.Do(t.Context(), lockers[0], fmt.Sprint("alone-", i), func() {}))
 	}
 	if !c.Waits {
 		return
 	}
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- lockers[0].Do(t.Context(), "both", func() { close(inside); <-leave })
+		done <- candidate.Do(t.Context(), lockers[0], "both", func() { close(inside); <-leave })
 	}()
 	select {
 	case <-inside:
@@ -230,14 +230,14 @@ func use(t *testing.T, c *candidate.Candidate, addr string, m *monitor) {
 	}
 	impatient, giveUp := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, giveUp)
-	if err := lockers[1].Do(impatient, "both", nil); err == nil {
+	if err := candidate.Do(impatient, lockers[1], "both", nil); err == nil {
 		t.Error("two had it at a time")
 	}
 	go func() {
 		m.await(slices.DeleteFunc(slices.Clone(c.Plain), func(name string) bool { return name == "unsubscribe" })) // some begin to listen when they wait
 		close(leave)
 	}()
-	if err := lockers[1].Do(t.Context(), "both", nil); err != nil {
+	if err := candidate.Do(t.Context(), lockers[1], "both", nil); err != nil {
 		t.Error(err)
 	}
 	if err := <-done; err != nil {
@@ -251,7 +251,7 @@ func use1(t *testing.T, c *candidate.Candidate, addr string) {
 	must.OK(t, err)
 	defer l.Close()
 	for range 3 {
-		must.OK(t, l.Do(t.Context(), "run", nil))
+		must.OK(t, candidate.Do(t.Context(), l, "run", nil))
 	}
 }
 

@@ -38,40 +38,23 @@ var (
 )
 
 // openSQLStores gives each locker its own handle, as a process has.
-func openSQLStores(ctx context.Context, at Place, n int) ([]Locker, error) {
-	var lockers []Locker
-	for range n {
-		store, err := sqlstore.FromURL(at.Addr, nil)
-		if err == nil {
-			err = store.Migrate(ctx)
-		}
-		if err != nil {
-			closeAll(lockers)
-			return nil, err
-		}
-		one, err := openOurs(store, 1, func() { _ = store.Close() })
-		if err != nil {
-			closeAll(lockers)
-			return nil, err
-		}
-		lockers = append(lockers, one...)
+var openSQLStores = each(func(ctx context.Context, addr string) (Locker, error) {
+	store, err := sqlstore.FromURL(addr, nil)
+	if err != nil {
+		return nil, err
 	}
-	return lockers, nil
-}
+	if err := store.Migrate(ctx); err != nil {
+		_ = store.Close()
+		return nil, err
+	}
+	return newOurs(store, func() { _ = store.Close() })
+})
 
 func openNativeSQL(lock, unlock string) func(context.Context, Place, int) ([]Locker, error) {
-	return func(_ context.Context, at Place, n int) ([]Locker, error) {
-		var lockers []Locker
-		for range n {
-			db, err := openSQL(at.Addr)
-			if err != nil {
-				closeAll(lockers)
-				return nil, err
-			}
-			lockers = append(lockers, &nativeSQL{db: db, lock: lock, unlock: unlock, idle: make(chan *nativeConn, 128)})
-		}
-		return lockers, nil
-	}
+	return each(func(_ context.Context, addr string) (Locker, error) {
+		db, err := openSQL(addr)
+		return &nativeSQL{db: db, lock: lock, unlock: unlock, idle: make(chan *nativeConn, 128)}, err
+	})
 }
 
 // openSQL makes a handle of the URL that target.Database has.
@@ -117,8 +100,8 @@ func (s *nativeSQL) conn(ctx context.Context) (*nativeConn, error) {
 	return c, err
 }
 
-// take locks on a connection. A context that ends while it waits ends the connection.
-func (s *nativeSQL) take(ctx context.Context, name string) (*nativeConn, error) {
+// Lock implements Locker, on a connection. A context that ends while it waits ends the connection.
+func (s *nativeSQL) Lock(ctx context.Context, name string) (Held, error) {
 	c, err := s.conn(ctx)
 	if err != nil {
 		return nil, err
@@ -128,31 +111,24 @@ func (s *nativeSQL) take(ctx context.Context, name string) (*nativeConn, error) 
 		_ = c.conn.Close()
 		return nil, err
 	}
-	return c, nil
+	return &nativeLock{s, c, name}, nil
 }
 
-// Do implements Locker.
-func (s *nativeSQL) Do(ctx context.Context, name string, section func()) error {
-	c, err := s.take(ctx, name)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
+type nativeLock struct {
+	of   *nativeSQL
+	on   *nativeConn
+	name string
+}
+
+// Unlock implements Held.
+func (l *nativeLock) Unlock(ctx context.Context) error {
 	var given sql.NullString
-	err = c.unlock.QueryRowContext(context.WithoutCancel(ctx), name).Scan(&given)
+	err := l.on.unlock.QueryRowContext(context.WithoutCancel(ctx), l.name).Scan(&given)
 	select {
-	case s.idle <- c:
+	case l.of.idle <- l.on:
 	default:
-		_ = c.conn.Close()
+		_ = l.on.conn.Close()
 	}
-	return err
-}
-
-// Hold implements Locker.
-func (s *nativeSQL) Hold(ctx context.Context, name string) error {
-	_, err := s.take(ctx, name)
 	return err
 }
 

@@ -29,24 +29,17 @@ var FencelockZK = &Candidate{
 // that its lock was lost, and leaves a node behind for each name.
 var ZKLock = &Candidate{
 	Name: "zk-lock", Server: "zk", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
-	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		lockers := make([]Locker, n)
-		for i := range lockers {
-			conn, _, err := zk.Connect(strings.Split(at.Addr, ","), 15*time.Second, zk.WithLogInfo(false))
-			if err != nil {
-				return nil, err
-			}
-			lockers[i] = &zkLocker{conn}
-		}
-		return lockers, nil
-	},
+	Open: each(func(_ context.Context, addr string) (Locker, error) {
+		conn, _, err := zk.Connect(strings.Split(addr, ","), 15*time.Second, zk.WithLogInfo(false))
+		return &zkLocker{conn}, err
+	}),
 }
 
 type zkLocker struct{ conn *zk.Conn }
 
-// lock takes the lock. The recipe knows no contexts: one that ends while a client
+// Lock implements Locker. The recipe knows no contexts: one that ends while a client
 // waits leaves the waiter in the queue, as it does to every program that uses it.
-func (z *zkLocker) lock(ctx context.Context, name string) (*zk.Lock, error) {
+func (z *zkLocker) Lock(ctx context.Context, name string) (Held, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -61,29 +54,16 @@ func (z *zkLocker) lock(ctx context.Context, name string) (*zk.Lock, error) {
 	}()
 	select {
 	case err := <-got:
-		return l, err
+		return zkLock{l}, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Do implements Locker.
-func (z *zkLocker) Do(ctx context.Context, name string, section func()) error {
-	l, err := z.lock(ctx, name)
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		section()
-	}
-	return l.Unlock()
-}
+type zkLock struct{ *zk.Lock }
 
-// Hold implements Locker.
-func (z *zkLocker) Hold(ctx context.Context, name string) error {
-	_, err := z.lock(ctx, name)
-	return err
-}
+// Unlock implements Held.
+func (l zkLock) Unlock(context.Context) error { return l.Lock.Unlock() }
 
 // Close implements Locker.
 func (z *zkLocker) Close() { z.conn.Close() }

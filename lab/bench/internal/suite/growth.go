@@ -52,7 +52,7 @@ func prime(ctx context.Context, lockers []candidate.Locker, name string) error {
 	defer time.AfterFunc(primeFor, cancel).Stop()
 	done := make(chan error, len(lockers))
 	for _, l := range lockers {
-		go func() { done <- l.Do(short, name, nil) }()
+		go func() { done <- candidate.Do(short, l, name, nil) }()
 	}
 	var errs []error
 	for range lockers {

@@ -140,7 +140,7 @@ func (h *Holding) stillHeld(ctx context.Context) error {
 		name := fmt.Sprintf("%s/%d", holdName, i)
 		short, cancel := context.WithCancel(ctx)
 		stop := time.AfterFunc(300*time.Millisecond, cancel)
-		err := l.Do(short, name, nil)
+		_, err := l.Lock(short, name)
 		stop.Stop()
 		cancel()
 		if err == nil {

@@ -43,13 +43,13 @@ func (e *Env) idle(ctx context.Context, c *candidate.Candidate, waiters int) (Sa
 	name := "idle/" + c.Name
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := lockers[0].Hold(ctx, name); err != nil {
+	if _, err := lockers[0].Lock(ctx, name); err != nil {
 		return nil, err
 	}
 	waiting, giveUp := context.WithCancel(ctx)
 	ended := make(chan error, waiters)
 	for _, l := range lockers[1:] {
-		go func() { ended <- l.Do(waiting, name, nil) }()
+		go func() { ended <- candidate.Do(waiting, l, name, nil) }()
 	}
 	time.Sleep(idleAfter)
 	stats, err := e.counting(ctx, func() error { time.Sleep(IdleFor); return nil })

@@ -116,7 +116,7 @@ func (e *Env) live(ctx context.Context, c *candidate.Candidate, n int) ([]candid
 	}
 	for i, l := range live {
 		began := time.Now()
-		if err := l.Hold(ctx, fmt.Sprint("live/", i)); err != nil {
+		if _, err := l.Lock(ctx, fmt.Sprint("live/", i)); err != nil {
 			closeAll(live)
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (e *Env) unitWaiting(ctx context.Context, c *candidate.Candidate, u *Units)
 	}
 	defer closeAll(lockers)
 	for i, l := range lockers {
-		if err := l.Hold(ctx, fmt.Sprint("unit/own/", i)); err != nil {
+		if _, err := l.Lock(ctx, fmt.Sprint("unit/own/", i)); err != nil {
 			return err
 		}
 	}
@@ -121,11 +121,11 @@ func (e *Env) unitClaim(ctx context.Context, lockers []candidate.Locker, claims 
 	wait := func(from, to int) error {
 		for n := from; n < to; n++ {
 			name := fmt.Sprint("unit/held/", n)
-			if err := lockers[0].Hold(ctx, name); err != nil {
+			if _, err := lockers[0].Lock(ctx, name); err != nil {
 				return err
 			}
 			for _, l := range lockers[1:] {
-				wg.Go(func() { _ = l.Do(waiting, name, nil) }) // ends with the context
+				wg.Go(func() { _ = candidate.Do(waiting, l, name, nil) }) // ends with the context
 			}
 		}
 		time.Sleep(e.For) // until all are queued

@@ -226,7 +226,7 @@ func (l *loop) turn(ctx context.Context, name string, section func()) error {
 		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 	}
-	return l.locker.Do(ctx, name, section)
+	return candidate.Do(ctx, l.locker, name, section)
 }
 
 // holders is how many goroutines take the names to hold: enough to keep a
@@ -237,7 +237,8 @@ const holders = 256
 func hold(ctx context.Context, lockers []candidate.Locker, t Task) *Result {
 	before, began := costNow(), time.Now()
 	err := Parallel(holders, t.Hold, func(i int) error {
-		return lockers[i%len(lockers)].Hold(ctx, t.Name+"/"+strconv.Itoa(i))
+		_, err := lockers[i%len(lockers)].Lock(ctx, t.Name+"/"+strconv.Itoa(i))
+		return err
 	})
 	r := &Result{Ops: t.Hold, Took: time.Since(began), Cost: costNow().minus(before)}
 	if err != nil {
