@@ -18,19 +18,61 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
-// question is a measurement that gives some figures.
+// question is a measurement, and the figures that are read from it.
 type question struct {
 	// part of the suite that shows more.
 	part string
 	// last questions can be asked once only.
 	last bool
-	// gives are the names of its figures, for -only.
-	gives []string
 	// feeds is the figure of a later question that is computed from this one, for -only; empty if none is.
 	feeds string
 	// metrics are what to show of the cells behind the figures.
 	metrics []string
-	ask     func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error)
+	measure measurement
+	// count is a measurement without cells: the values of the figures, in their order.
+	count   func(ctx context.Context, e *suite.Env) ([]float64, error)
+	figures []query
+}
+
+type measurement func(ctx context.Context, e *suite.Env) (suite.Cells, error)
+
+// query is a figure, with how it is read from cells.
+type query struct {
+	name string
+	goal figure.Bound
+	read reading
+}
+
+type reading func(suite.Cells) float64
+
+// gives are the names of its figures, for -only.
+func (q *question) gives() (names []string) {
+	for _, f := range q.figures {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// ask measures and reads the figures.
+func (q *question) ask(ctx context.Context, e *suite.Env) (all []figure.Figure, cells suite.Cells, err error) {
+	var values []float64
+	if q.count != nil {
+		values, err = q.count(ctx, e)
+	} else {
+		cells, err = q.measure(ctx, e)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range q.figures {
+		if f.read != nil {
+			values = append(values, f.read(cells))
+		}
+	}
+	for i, v := range values {
+		all = append(all, figure.Figure{Name: q.figures[i].name, Value: v, Goal: q.figures[i].goal, Part: q.part})
+	}
+	return all, cells, nil
 }
 
 // ask prints the figures of all questions, each with what is behind it. floors may
@@ -48,12 +90,8 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 		if a.times > 1 {
 			fmt.Println(a.note())
 		}
-		for i := range a.figures {
-			if f := a.figures[i].Name; len(q.gives) > 0 && !slices.Contains(q.gives, f) {
-				return nil, fmt.Errorf("-only cannot find %s: its question does not list it", f)
-			}
-			a.figures[i].Part = q.part
-			fmt.Println(a.figures[i])
+		for _, f := range a.figures {
+			fmt.Println(f)
 		}
 		all = append(all, a.figures...)
 	}
@@ -64,9 +102,9 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 // measured, not if it misses its goal, which depends on the machine; core and fence fail
 // for both reasons.
 var figureSets = map[string]func(context.Context, *suite.Env, selection) error{
-	"core": whole(coreFigures), "fence": whole(fenceFigures), "redis": redisFigures, "redis-long": redisLong,
-	"etcd": etcdFigures, "zk": zkFigures, "sql": sqlFigures, "sql-crowd": sqlCrowdFigures, "linger": whole(lingerFigures),
-	"scale": whole(scaleFigures),
+	"core": whole(coreFigures), "fence": whole(fenceFigures), "scale": whole(scaleFigures),
+	"redis": redisFigures, "redis-long": asked(redisLong), "linger": asked(linger),
+	"etcd": asked(etcd), "zk": asked(zk), "sql": asked(sqlAll), "sql-crowd": asked(sqlCrowd),
 }
 
 // figures prints one of figureSets.
@@ -160,7 +198,7 @@ func (s selection) wants(name string) bool {
 func (s selection) of(questions []question) ([]question, error) {
 	var known []string
 	for _, q := range questions {
-		known = append(known, q.gives...)
+		known = append(known, q.gives()...)
 	}
 	for _, beginning := range s {
 		if !slices.ContainsFunc(known, selection{beginning}.wants) {
@@ -173,7 +211,7 @@ func (s selection) of(questions []question) ([]question, error) {
 // among returns the questions that give or feed a selected figure, or no question.
 func (s selection) among(questions []question) []question {
 	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool {
-		return !slices.ContainsFunc(q.gives, s.wants) && (q.feeds == "" || !s.wants(q.feeds))
+		return !slices.ContainsFunc(q.gives(), s.wants) && (q.feeds == "" || !s.wants(q.feeds))
 	})
 }
 

@@ -20,63 +20,52 @@ import (
 	"github.com/fencelock/fencelock/store/etcdstore"
 )
 
-// etcdFigures measures what is promised of etcdstore, beside the recipe of etcd's client
-// library, on one server.
-func etcdFigures(ctx context.Context, e *suite.Env, only selection) error {
-	return askSelected(ctx, e, only, []on{{target.StartEtcd, etcdQuestions}})
+// etcd is what is promised of etcdstore, beside the recipe of etcd's client library, on one server.
+func etcd() []on {
+	return []on{{target.StartEtcd, []question{etcdUncontended, etcdContended, etcdWatches, etcdHeartbeats, etcdLogins}}}
 }
 
-var etcdQuestions = []question{etcdUncontended, etcdContended, etcdWatches, etcdHeartbeats, etcdLogins}
+var etcdUncontended = question{
+	part: "uncontended", metrics: nativeMetrics,
+	measure: lasting(5, 700*time.Millisecond, uncontended([]int{1}, candidate.EtcdRecipe, candidate.FencelockEtcd)),
+	figures: []query{{"etcd-uncontended-vs-native", figure.AtLeast(1), ratio("", candidate.FencelockEtcd, candidate.EtcdRecipe, suite.Rate)}},
+}
 
-var etcdUncontended = question{part: "uncontended", gives: []string{"etcd-uncontended-vs-native"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	ours, native := candidate.FencelockEtcd, candidate.EtcdRecipe
-	cells, err := e.Lasting(5, 700*time.Millisecond).Uncontended(ctx, []*candidate.Candidate{native, ours}, []int{1})
-	if err != nil {
-		return nil, nil, err
-	}
-	return []figure.Figure{
-		{Name: "etcd-uncontended-vs-native", Value: cells.Ratio(suite.Goroutines(1), ours.Name, native.Name, suite.Rate), Goal: figure.AtLeast(1)},
-	}, cells, nil
-}}
+// etcdCrowds have one goroutine in each process: the recipe lets all goroutines of a
+// session hold the lock together.
+var etcdCrowds = []suite.Crowd{{Candidate: candidate.FencelockEtcd, Processes: 2, Goroutines: 1}, {Candidate: candidate.FencelockEtcd, Processes: 8, Goroutines: 1}}
 
-// etcdContended is with one goroutine in each process: the recipe lets all goroutines of a
-// session hold the lock together. The figure is the worse of two sizes.
-var etcdContended = question{part: "processes", gives: []string{"etcd-contended-vs-native"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	worst := figure.Figure{Name: "etcd-contended-vs-native", Goal: figure.AtLeast(5)}
-	var all suite.Cells
-	for i, processes := range []int{2, 8} {
-		ratio, cells, err := besideNative(ctx, e, suite.Crowd{Candidate: candidate.FencelockEtcd, Processes: processes, Goroutines: 1}, candidate.EtcdRecipe)
-		if err != nil {
-			return nil, nil, err
+// etcdContended is the worse of two sizes.
+var etcdContended = question{
+	part: "processes", metrics: nativeMetrics, measure: besideNative(candidate.EtcdRecipe, etcdCrowds...),
+	figures: []query{{"etcd-contended-vs-native", figure.AtLeast(5), func(cells suite.Cells) float64 {
+		vs := func(c suite.Crowd) float64 {
+			return cells.Ratio(c.Case(), c.Candidate.Name, candidate.EtcdRecipe.Name, suite.Rate)
 		}
-		if i == 0 || ratio < worst.Value {
-			worst.Value = ratio
-		}
-		all = append(all, cells...)
-	}
-	return []figure.Figure{worst}, all, nil
-}}
+		return min(vs(etcdCrowds[0]), vs(etcdCrowds[1]))
+	}}},
+}
 
 // etcdHeartbeats counts the lease renewals at the server.
-var etcdHeartbeats = question{part: "holding", gives: []string{"etcd-heartbeats-1000-leases"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var etcdHeartbeats = question{part: "holding", figures: []query{{name: "etcd-heartbeats-1000-leases", goal: figure.Exactly(1)}}, count: func(ctx context.Context, e *suite.Env) ([]float64, error) {
 	server, err := e.Start(ctx) // one without other clients
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer server.Stop()
 	client, err := etcdClient(server.Addr())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer client.Close()
 	store, err := etcdstore.New(client, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	per, err := perKeepAlive(ctx, store, 6*time.Second, func(ctx context.Context) (float64, error) {
 		return server.(*target.Etcd).Metric(ctx, servers.EtcdRenewals)
 	})
-	return []figure.Figure{{Name: "etcd-heartbeats-1000-leases", Value: per, Goal: figure.Exactly(1)}}, nil, err
+	return []float64{per}, err
 }}
 
 func etcdClient(addr string) (*clientv3.Client, error) {
@@ -85,11 +74,11 @@ func etcdClient(addr string) (*clientv3.Client, error) {
 
 // etcdWatches measures how late a watch reports a deletion that comes right after
 // it was opened: opened at the revision of the last read, as concurrency.Mutex
-// does, and at the one after it. It is no promise of ours, so there is no figure.
-var etcdWatches = question{part: "processes", gives: []string{"etcd-watch"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+// does, and at the one after it. It is no promise of ours, so the figure has no value.
+var etcdWatches = question{part: "processes", figures: []query{{name: "etcd-watch"}}, count: func(ctx context.Context, e *suite.Env) ([]float64, error) {
 	client, err := etcdClient(e.Server.Addr())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer client.Close()
 	const times = 21
@@ -97,7 +86,7 @@ var etcdWatches = question{part: "processes", gives: []string{"etcd-watch"}, ask
 	for i := range 2 * times {
 		d, err := deletion(ctx, client, int64(i%2))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		late[i%2] = append(late[i%2], float64(d)/float64(time.Millisecond))
 	}
@@ -105,7 +94,7 @@ var etcdWatches = question{part: "processes", gives: []string{"etcd-watch"}, ask
 		s := stat.Of(late[i])
 		fmt.Printf("etcd: a watch from the %s reports a deletion after %.1f ms (median; at most %.1f)\n", revision, s.Median, s.Max)
 	}
-	return nil, nil, nil
+	return nil, nil
 }}
 
 // deletion measures one.

@@ -17,10 +17,16 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
-// lingerFigures measures locks that linger on Redis, and the notices that end it.
-func lingerFigures(ctx context.Context, e *suite.Env) error {
-	return askOn(ctx, e.Lasting(7, 200*time.Millisecond), suite.Redis.Start, []question{lingerRelock, lingerNotices, lingerAlternate})
+// linger is about locks that linger on Redis, and the notices that end it.
+func linger() []on {
+	return []on{{suite.Redis.Start, []question{lingerRelock, lingerNotices, lingerInTurn, lingerAlternate}}}
 }
+
+// lingerRepetitions and lingerEach are how often, and how long each time.
+const (
+	lingerRepetitions = 7
+	lingerEach        = 200 * time.Millisecond
+)
 
 // lingerNames is how many names stick to the process, and lingerFor how long each lingers.
 const (
@@ -30,15 +36,17 @@ const (
 
 // lingerRelock takes the names one after the other in one goroutine, again and again: with
 // bare commands, from a process in which they linger, and as mutexes of this process.
-var lingerRelock = question{part: "uncontended", ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var lingerRelock = question{part: "uncontended", figures: []query{
+	{name: "linger-relock-vs-bare", goal: figure.AtLeast(30)}, {name: "linger-relock-ns-vs-mutex"}, {name: "linger-server-commands-per-1000-relocks", goal: figure.AtMost(10)},
+}, count: func(ctx context.Context, e *suite.Env) ([]float64, error) {
 	bare, err := candidate.BareRueidis.One(ctx, e.Server.Addr())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer bare.Close()
 	p, err := newLingerer(e.Server.Addr())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer p.close()
 	mutexes := make([]sync.Mutex, lingerNames)
@@ -56,15 +64,15 @@ var lingerRelock = question{part: "uncontended", ask: func(ctx context.Context, 
 	}
 	took := make([][]float64, len(turns)) // ns each
 	var perThousand []float64
-	for repetition := range e.Repetitions + 1 {
+	for repetition := range lingerRepetitions + 1 {
 		for kind, do := range turns {
 			runtime.GC() // what the one before left is not this one's
 			if err := e.Server.ResetStats(ctx); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			n, each, err := repeat(e.For, do)
+			n, each, err := repeat(lingerEach, do)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if repetition == 0 {
 				continue // scripts, sessions and subscriptions begin
@@ -73,7 +81,7 @@ var lingerRelock = question{part: "uncontended", ask: func(ctx context.Context, 
 			if kind == 1 {
 				stats, err := e.Server.Stats(ctx)
 				if err != nil {
-					return nil, nil, err
+					return nil, err
 				}
 				sent := stats.Sent(candidate.FencelockLinger.Plain).Calls
 				perThousand = append(perThousand, 1000*float64(sent)/float64(n))
@@ -81,12 +89,8 @@ var lingerRelock = question{part: "uncontended", ask: func(ctx context.Context, 
 		}
 	}
 	fmt.Printf("linger: bare %.0f ns, lingering %.0f ns, sync.Mutex %.1f ns for a lock and an unlock (medians of %d)\n",
-		stat.Median(took[0]), stat.Median(took[1]), stat.Median(took[2]), e.Repetitions)
-	return []figure.Figure{
-		{Name: "linger-relock-vs-bare", Value: stat.Ratio(took[0], took[1]), Goal: figure.AtLeast(30)},
-		{Name: "linger-relock-ns-vs-mutex", Value: stat.Ratio(took[1], took[2])},
-		{Name: "linger-server-commands-per-1000-relocks", Value: stat.Median(perThousand), Goal: figure.AtMost(10)},
-	}, nil, nil
+		stat.Median(took[0]), stat.Median(took[1]), stat.Median(took[2]), lingerRepetitions)
+	return []float64{stat.Ratio(took[0], took[1]), stat.Ratio(took[1], took[2]), stat.Median(perThousand)}, nil
 }}
 
 // repeat calls do with one name after the other for so long, and returns how often it did
@@ -142,17 +146,29 @@ func newLingerer(addr string) (*lingerer, error) {
 	}}, nil
 }
 
-// lingerNotices measures what another process pays for a lock that lingers.
-var lingerNotices = question{part: "processes", ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	var pair [2]*lingerer
-	for i := range pair {
-		p, err := newLingerer(e.Server.Addr())
-		if err != nil {
-			return nil, nil, err
-		}
-		defer p.close()
-		pair[i] = p
+// newPair is two of them.
+func newPair(addr string) (pair [2]*lingerer, closePair func(), err error) {
+	pair[0], err = newLingerer(addr)
+	if err != nil {
+		return pair, nil, err
 	}
+	pair[1], err = newLingerer(addr)
+	if err != nil {
+		pair[0].close()
+		return pair, nil, err
+	}
+	return pair, func() { pair[0].close(); pair[1].close() }, nil
+}
+
+// lingerNotices measures what another process pays for a lock that lingers.
+var lingerNotices = question{part: "processes", figures: []query{
+	{name: "linger-first-contender-vs-handoff", goal: figure.AtMost(2.2)}, {name: "wanted-latency-vs-push", goal: figure.AtMost(1.5)}, {name: "linger-trylock-recall-success", goal: figure.AtLeast(0.99)},
+}, count: func(ctx context.Context, e *suite.Env) ([]float64, error) {
+	pair, closePair, err := newPair(e.Server.Addr())
+	if err != nil {
+		return nil, err
+	}
+	defer closePair()
 	const rounds, warm = 240, 20
 	var all lingerTimes
 	for i := range rounds + warm {
@@ -160,15 +176,12 @@ var lingerNotices = question{part: "processes", ask: func(ctx context.Context, e
 			all = lingerTimes{}
 		}
 		if err := all.measure(ctx, pair[i%2].client, pair[(i+1)%2].client, i); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	fmt.Printf("linger: %s\n", &all)
-	return []figure.Figure{
-		{Name: "linger-first-contender-vs-handoff", Value: stat.Median(all.first) / stat.Median(all.handoff), Goal: figure.AtMost(2.2)},
-		{Name: "wanted-latency-vs-push", Value: stat.Median(all.wanted) / stat.Median(all.handoff), Goal: figure.AtMost(1.5)},
-		{Name: "linger-trylock-recall-success", Value: float64(all.tried) / float64(all.tried+all.refused), Goal: figure.AtLeast(0.99)},
-	}, nil, nil
+	handoff := stat.Median(all.handoff)
+	return []float64{stat.Median(all.first) / handoff, stat.Median(all.wanted) / handoff, float64(all.tried) / float64(all.tried+all.refused)}, nil
 }}
 
 // lingerTimes are times in µs, by round, and how the tries ended.
@@ -282,45 +295,25 @@ func (t *lingerTimes) tryIdle(ctx context.Context, mine, theirs *fencelock.Clien
 	return l.Unlock(ctx)
 }
 
-// lingerAlternate lets two processes have a lock in turn, with and without Linger: one after the
-// other when none waits, which Linger is not for, by the time of a turn; and while both want
-// it, by the time of a handoff.
-var lingerAlternate = question{part: "processes", metrics: handoffMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	with, without := candidate.FencelockLinger, candidate.FencelockRueidis
-	crowds := []suite.Crowd{{Candidate: without, Processes: 2}, {Candidate: with, Processes: 2}}
-	cells, err := e.Lasting(e.Repetitions, 400*time.Millisecond).Contended(ctx, crowds)
-	if err != nil {
-		return nil, nil, err
-	}
-	kase := crowds[0].Case()
-	if err := excluded(cells.Of(kase, with.Name)); err != nil {
-		return nil, nil, err
-	}
-	turns, err := lingerInTurn(ctx, e)
-	if err != nil {
-		return nil, nil, err
-	}
-	return []figure.Figure{
-		{Name: "linger-pingpong-penalty", Value: turns, Goal: figure.AtMost(1.3)},
-		{Name: "linger-contended-penalty", Value: cells.Ratio(kase, with.Name, without.Name, suite.Handoff50), Goal: figure.AtMost(1.3)},
-	}, cells, nil
-}}
+// lingerAlternate lets two processes that both want a lock have it in turn, with and without Linger.
+var lingerAlternate = question{
+	part: "processes", metrics: handoffMetrics,
+	measure: lasting(lingerRepetitions, 400*time.Millisecond, contended(
+		suite.Crowd{Candidate: ours, Processes: 2}, suite.Crowd{Candidate: candidate.FencelockLinger, Processes: 2})),
+	figures: []query{{"linger-contended-penalty", figure.AtMost(1.3), ratio("", candidate.FencelockLinger, ours, suite.Handoff50)}},
+}
 
-// lingerInTurn returns how much longer a turn takes if the name may linger in the process that had
-// it before.
-func lingerInTurn(ctx context.Context, e *suite.Env) (float64, error) {
-	var pair [2]*lingerer
-	for i := range pair {
-		p, err := newLingerer(e.Server.Addr())
-		if err != nil {
-			return 0, err
-		}
-		defer p.close()
-		pair[i] = p
+// lingerInTurn is how much longer a turn takes if the name may linger in the process that had it before, when
+// none waits, which Linger is not for.
+var lingerInTurn = question{part: "processes", figures: []query{{name: "linger-pingpong-penalty", goal: figure.AtMost(1.3)}}, count: func(ctx context.Context, e *suite.Env) ([]float64, error) {
+	pair, closePair, err := newPair(e.Server.Addr())
+	if err != nil {
+		return nil, err
 	}
+	defer closePair()
 	var ratios []float64
 	var turns, scripts [2]int // a script costs the server three times what plain commands cost
-	for repetition := range e.Repetitions + 1 {
+	for repetition := range lingerRepetitions + 1 {
 		var each [2]float64
 		for on := range each {
 			var options []fencelock.LockOption
@@ -329,18 +322,18 @@ func lingerInTurn(ctx context.Context, e *suite.Env) (float64, error) {
 			}
 			err := e.Server.ResetStats(ctx)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
 			var n int
-			n, each[on], err = repeat(e.For, func(i int) error {
+			n, each[on], err = repeat(lingerEach, func(i int) error {
 				return turn(ctx, pair[i%2].client.Mutex(fmt.Sprint("turn/", on), options...))
 			})
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
 			stats, err := e.Server.Stats(ctx)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
 			if repetition > 0 {
 				turns[on], scripts[on] = turns[on]+n, scripts[on]+stats.Sent(nil).Calls
@@ -352,5 +345,5 @@ func lingerInTurn(ctx context.Context, e *suite.Env) (float64, error) {
 	}
 	fmt.Printf("linger: %d scripts in %d turns of two processes one after the other with Linger, %d in %d without; ratios of time %.2f\n",
 		scripts[1], turns[1], scripts[0], turns[0], ratios)
-	return stat.Median(ratios), nil
-}
+	return []float64{stat.Median(ratios)}, nil
+}}

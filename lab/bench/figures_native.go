@@ -18,7 +18,7 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 )
 
-// What the figures of stores beside the native lock of their servers share.
+// What the figures of several stores share.
 
 var nativeMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.CPU, suite.Allocs}
 
@@ -38,6 +38,11 @@ func askOn(ctx context.Context, e *suite.Env, start func(context.Context) (targe
 type on struct {
 	start     func(context.Context) (target.Server, error) // nil for questions that start their own
 	questions []question
+}
+
+// asked is a set of figures whose selected questions are asked, each on its server.
+func asked(set func() []on) func(context.Context, *suite.Env, selection) error {
+	return func(ctx context.Context, e *suite.Env, only selection) error { return askSelected(ctx, e, only, set()) }
 }
 
 // askSelected asks the selected questions, each on its server. A server is not started
@@ -61,7 +66,7 @@ func askSelected(ctx context.Context, e *suite.Env, only selection, all []on) er
 			err = askOn(ctx, e, o.start, chosen)
 		}
 		if errors.Is(err, servers.ErrMissing) {
-			fmt.Printf("%s: not measured: %v\n", chosen[0].gives[0], err)
+			fmt.Printf("%s: not measured: %v\n", chosen[0].gives()[0], err)
 			continue
 		}
 		if err != nil {
@@ -71,19 +76,23 @@ func askSelected(ctx context.Context, e *suite.Env, only selection, all []on) er
 	return nil
 }
 
-// besideNative returns the ratio of the rate of a crowd to that of the same crowd with the
-// native lock.
-func besideNative(ctx context.Context, e *suite.Env, ours suite.Crowd, native *candidate.Candidate) (float64, suite.Cells, error) {
-	theirs := ours
-	theirs.Candidate = native
-	cells, err := e.Lasting(3, 1500*time.Millisecond).Contended(ctx, []suite.Crowd{theirs, ours})
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := excluded(cells.Of(ours.Case(), ours.Candidate.Name)); err != nil {
-		return 0, nil, err
-	}
-	return cells.Ratio(ours.Case(), ours.Candidate.Name, native.Name, suite.Rate), cells, nil
+// besideNative lets each crowd work, and the same crowd with the native lock.
+func besideNative(native *candidate.Candidate, crowds ...suite.Crowd) measurement {
+	return lasting(3, 1500*time.Millisecond, func(ctx context.Context, e *suite.Env) (all suite.Cells, err error) {
+		for _, ours := range crowds {
+			theirs := ours
+			theirs.Candidate = native
+			cells, err := e.Contended(ctx, []suite.Crowd{theirs, ours})
+			if err == nil {
+				err = excluded(cells.Of(ours.Case(), ours.Candidate.Name))
+			}
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cells...)
+		}
+		return all, nil
+	})
 }
 
 // excluded is an error if two workers held the lock at the same time. That is not a figure:

@@ -4,12 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/stat"
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
@@ -67,188 +68,163 @@ func askRedis(ctx context.Context, e *suite.Env, questions []question, only sele
 // ours is what the figures are about.
 var ours = candidate.FencelockRueidis
 
-// rateGoal is the ratio of rates to reach with so many goroutines.
-type rateGoal struct {
-	goroutines int
-	goal       float64
-}
-
-// uncontendedGoals are those of the bare server through the same client library.
-var uncontendedGoals = []rateGoal{{1, 0.85}, {16, 0.95}, {64, 1.5}, {256, 1.5}, {1024, 1.5}}
-
-// goRedisGoals are the same for go-redis, where one call at a time costs more.
-var goRedisGoals = []rateGoal{{1, 0.7}, {16, 0.9}, {64, 1.5}, {256, 1.5}, {1024, 1.5}}
-
-// The names of these figures begin so; how many goroutines there are follows.
-const (
-	vsBareRueidis = "redis-uncontended-vs-bare"
-	vsBareGoRedis = "redis-uncontended-vs-bare-goredis"
-	vsBareRequest = "redis-requests-vs-bare"
+// The metrics that are shown.
+var (
+	uncontendedMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Commands, suite.Usec, suite.CPU, suite.Allocs}
+	localMetrics       = []string{suite.Rate, suite.P50, suite.P99, suite.Jain, suite.Commands, suite.CPU, suite.Allocs}
+	waitersMetrics     = []string{suite.Rate, suite.Commands, suite.Usec, suite.Jain}
+	holdingMetrics     = []string{suite.PerSecond, suite.ServerCore, suite.ServerBytes, suite.ClientBytes, suite.FillSeconds}
+	handoffMetrics     = []string{suite.Handoff50, suite.Handoff99, suite.Rate, suite.Cross, suite.Jain, suite.Overlaps, suite.Commands, suite.Usec}
 )
 
-// rateNames are the names of figures that vsBare returns.
-func rateNames(name string, goals []rateGoal) (names []string) {
-	for _, g := range goals {
-		names = append(names, fmt.Sprintf("%s-%d", name, g.goroutines))
+// levels are the numbers of goroutines without contention.
+var levels = []int{1, 16, 64, 256, 1024}
+
+// vsBare are the ratios of rates to the bare server through the same client library, with a goal for each
+// level.
+func vsBare(name string, ours, bare *candidate.Candidate, goals ...float64) (all []query) {
+	for i, goal := range goals {
+		all = append(all, query{fmt.Sprintf("%s-%d", name, levels[i]), figure.AtLeast(goal), ratio(suite.Goroutines(levels[i]), ours, bare, suite.Rate)})
 	}
-	return names
+	return all
 }
 
-var uncontendedMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Commands, suite.Usec, suite.CPU, suite.Allocs}
+var redisUncontended = question{
+	part: "uncontended", metrics: uncontendedMetrics, measure: uncontended(levels, candidate.BareRueidis, ours),
+	figures: append([]query{{"redis-server-usec-vs-bare", figure.Bound{}, ratio(suite.Goroutines(1), ours, candidate.BareRueidis, suite.Usec)}},
+		vsBare("redis-uncontended-vs-bare", ours, candidate.BareRueidis, 0.85, 0.95, 1.5, 1.5, 1.5)...),
+}
 
-var redisUncontended = question{part: "uncontended", metrics: uncontendedMetrics, gives: append(rateNames(vsBareRueidis, uncontendedGoals),
-	"redis-server-usec-vs-bare"), ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	bare := candidate.BareRueidis
-	figures, cells, err := vsBare(ctx, e, ours, bare, vsBareRueidis, uncontendedGoals)
-	if err != nil {
-		return nil, nil, err
-	}
-	alone := suite.Goroutines(1)
-	return append([]figure.Figure{
-		{Name: "redis-server-usec-vs-bare", Value: cells.Ratio(alone, ours.Name, bare.Name, suite.Usec)},
-	}, figures...), cells, nil
-}}
-
-// redisGoRedis is the same with the other client library, whose bare calls cost more.
-var redisGoRedis = question{part: "uncontended", metrics: uncontendedMetrics, gives: rateNames(vsBareGoRedis, goRedisGoals), ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	return vsBare(ctx, e.Lasting(3, e.For), candidate.FencelockGoRedis, candidate.BareGoRedis, vsBareGoRedis, goRedisGoals)
-}}
+// redisGoRedis is the same with the other client library, whose bare calls cost more, above all one at a time.
+var redisGoRedis = question{
+	part: "uncontended", metrics: uncontendedMetrics, measure: lasting(3, 0, uncontended(levels, candidate.BareGoRedis, candidate.FencelockGoRedis)),
+	figures: vsBare("redis-uncontended-vs-bare-goredis", candidate.FencelockGoRedis, candidate.BareGoRedis, 0.7, 0.9, 1.5, 1.5, 1.5),
+}
 
 // redisRequests uses another context for every lock.
-var redisRequests = question{part: "requests", metrics: uncontendedMetrics, gives: rateNames(vsBareRequest, uncontendedGoals[:3]), ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	return vsBare(ctx, e.Lasting(3, e.For).Requests(), ours, candidate.BareRueidis, vsBareRequest, uncontendedGoals[:3])
-}}
-
-// vsBare compares rates with the bare server through the same client library.
-func vsBare(ctx context.Context, e *suite.Env, ours, bare *candidate.Candidate, name string, goals []rateGoal) ([]figure.Figure, suite.Cells, error) {
-	var levels []int
-	for _, g := range goals {
-		levels = append(levels, g.goroutines)
-	}
-	cells, err := e.Uncontended(ctx, []*candidate.Candidate{bare, ours}, levels)
-	if err != nil {
-		return nil, nil, err
-	}
-	var figures []figure.Figure
-	for i, full := range rateNames(name, goals) {
-		g := goals[i]
-		figures = append(figures, figure.Figure{
-			Name:  full,
-			Value: cells.Ratio(suite.Goroutines(g.goroutines), ours.Name, bare.Name, suite.Rate), Goal: figure.AtLeast(g.goal),
-		})
-	}
-	return figures, cells, nil
+var redisRequests = question{
+	part: "requests", metrics: uncontendedMetrics,
+	measure: lasting(3, 0, func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return uncontended(levels[:3], candidate.BareRueidis, ours)(ctx, e.Requests())
+	}),
+	figures: vsBare("redis-requests-vs-bare", ours, candidate.BareRueidis, 0.85, 0.95, 1.5),
 }
 
 // redisBatches counts the commands of one goroutine, and of so many that their calls share
 // commands.
-var redisBatches = question{part: "uncontended", metrics: uncontendedMetrics, gives: []string{"redis-roundtrips-uncontended", "redis-commands-64"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	const many = 64
-	cells, err := e.Uncontended(ctx, []*candidate.Candidate{ours}, []int{1, many})
-	if err != nil {
-		return nil, nil, err
-	}
-	commands := func(goroutines int) float64 {
-		return cells.Of(suite.Goroutines(goroutines), ours.Name).Median(suite.Commands)
-	}
-	return []figure.Figure{
-		{Name: "redis-roundtrips-uncontended", Value: commands(1), Goal: figure.AtMost(2)},
-		{Name: "redis-commands-64", Value: commands(many), Goal: figure.AtMost(0.5)},
-	}, cells, nil
-}}
-
-var waitersMetrics = []string{suite.Rate, suite.Commands, suite.Usec, suite.Jain}
-
-var redisHandoffCommands = question{part: "waiters", metrics: waitersMetrics, gives: []string{"redis-commands-handoff", "redis-handoff-growth"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	sizes := []int{2, 16, 200}
-	cells, err := e.Lasting(3, 400*time.Millisecond).GrowWaiters(ctx, []*candidate.Candidate{ours}, sizes)
-	if err != nil {
-		return nil, nil, err
-	}
-	worst := 0.0
-	for _, n := range sizes {
-		worst = max(worst, cells.Of(suite.Waiting(n), ours.Name).Median(suite.Commands))
-	}
-	return []figure.Figure{
-		{Name: "redis-commands-handoff", Value: worst, Goal: figure.AtMost(3)},
-		{Name: "redis-handoff-growth", Value: growth(cells, ours, 2, 200), Goal: figure.AtMost(1.2)},
-	}, cells, nil
-}}
-
-// growth is how much more a server does for a handoff among many than among few.
-func growth(cells suite.Cells, c *candidate.Candidate, few, many int) float64 {
-	usec := func(n int) []float64 { return cells.Of(suite.Waiting(n), c.Name).Values(suite.Usec) }
-	return stat.Ratio(usec(many), usec(few))
+var redisBatches = question{
+	part: "uncontended", metrics: uncontendedMetrics, measure: uncontended([]int{1, 64}, ours),
+	figures: []query{
+		{"redis-roundtrips-uncontended", figure.AtMost(2), median(suite.Goroutines(1), ours, suite.Commands)},
+		{"redis-commands-64", figure.AtMost(0.5), median(suite.Goroutines(64), ours, suite.Commands)},
+	},
 }
 
-var redisIdle = question{part: "idle", metrics: []string{suite.Sent, suite.Pings}, gives: []string{"redis-idle-commands", "redis-idle-pings"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	cells, err := e.Idle(ctx, []*candidate.Candidate{ours}, 30)
-	if err != nil {
-		return nil, nil, err
+// growWaiters is with so many waiters.
+func growWaiters(c *candidate.Candidate, sizes ...int) measurement {
+	return func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.GrowWaiters(ctx, []*candidate.Candidate{c}, sizes)
 	}
-	return []figure.Figure{
-		{Name: "redis-idle-commands", Value: cells[0].Median(suite.Sent), Goal: figure.AtMost(60)},
-		{Name: "redis-idle-pings", Value: cells[0].Median(suite.Pings)}, // of the client library, which asks once a second on each silent connection
-	}, cells, nil
-}}
+}
 
-var holdingMetrics = []string{suite.PerSecond, suite.ServerCore, suite.ServerBytes, suite.ClientBytes, suite.FillSeconds}
+var redisHandoffCommands = question{
+	part: "waiters", metrics: waitersMetrics, measure: lasting(3, 400*time.Millisecond, growWaiters(ours, 2, 16, 200)),
+	figures: []query{
+		{"redis-commands-handoff", figure.AtMost(3), most(ours, suite.Commands)},
+		{"redis-handoff-growth", figure.AtMost(1.2), growth(ours, suite.Usec)},
+	},
+}
+
+var redisIdle = question{
+	part: "idle", metrics: []string{suite.Sent, suite.Pings},
+	measure: func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.Idle(ctx, []*candidate.Candidate{ours}, 30)
+	},
+	figures: []query{
+		{"redis-idle-commands", figure.AtMost(60), median("", ours, suite.Sent)},
+		{"redis-idle-pings", figure.Bound{}, median("", ours, suite.Pings)}, // of the client library, which asks once a second on each silent connection
+	},
+}
 
 // redisHolding asks last: two renewals of a TTL of 15 s have passed by then.
 func redisHolding(holding **suite.Holding) question {
-	return question{part: "holding", last: true, metrics: holdingMetrics, gives: []string{"redis-keepalives-per-second", "redis-bytes-per-lease"}, ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		held, err := (*holding).Finish(ctx, 11*time.Second)
+	return question{
+		part: "holding", last: true, metrics: holdingMetrics,
+		measure: func(ctx context.Context, _ *suite.Env) (suite.Cells, error) {
+			return (*holding).Finish(ctx, 11*time.Second)
+		},
+		figures: []query{
+			{"redis-keepalives-per-second", figure.AtMost(1), median("", ours, suite.PerSecond)},
+			{"redis-bytes-per-lease", figure.AtMost(300), median("", ours, suite.ServerBytes)},
+		},
+	}
+}
+
+// contended lets crowds have one lock in turn. That two of ours held it at the same time is an error.
+func contended(crowds ...suite.Crowd) measurement {
+	return func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		cells, err := e.Contended(ctx, crowds)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return []figure.Figure{
-			{Name: "redis-keepalives-per-second", Value: held.Median(suite.PerSecond), Goal: figure.AtMost(1)},
-			{Name: "redis-bytes-per-lease", Value: held.Median(suite.ServerBytes), Goal: figure.AtMost(300)},
-		}, suite.Cells{held}, nil
-	}}
+		for _, c := range crowds {
+			if c.Candidate == ours || c.Candidate == candidate.FencelockLinger {
+				err = errors.Join(err, excluded(cells.Of(c.Case(), c.Candidate.Name)))
+			}
+		}
+		return cells, err
+	}
 }
 
-var handoffMetrics = []string{suite.Handoff50, suite.Handoff99, suite.Rate, suite.Cross, suite.Jain, suite.Overlaps, suite.Commands, suite.Usec}
+// twoProcesses and eightProcesses are cases.
+var twoProcesses, eightProcesses = suite.Crowd{Processes: 2}.Case(), suite.Crowd{Processes: 8}.Case()
 
-// handoffGoal is the ratio to reach, to a ping-pong among as many processes.
-type handoffGoal struct {
-	processes int
-	goal      float64
+var redisHandoff = question{
+	part: "processes", metrics: handoffMetrics,
+	measure: lasting(0, 400*time.Millisecond, contended(
+		suite.Crowd{Candidate: candidate.RueidislockFast, Processes: 8},
+		suite.Crowd{Candidate: candidate.PingPong, Processes: 2}, suite.Crowd{Candidate: ours, Processes: 2},
+		suite.Crowd{Candidate: candidate.PingPong, Processes: 8}, suite.Crowd{Candidate: ours, Processes: 8})),
+	figures: []query{
+		{"redis-handoff-vs-pingpong-2", figure.AtMost(2), ratio(twoProcesses, ours, candidate.PingPong, suite.Handoff50)},
+		{"redis-handoff-vs-pingpong-8", figure.AtMost(2.2), ratio(eightProcesses, ours, candidate.PingPong, suite.Handoff50)},
+		{"redis-handoff-vs-rueidislock", figure.AtMost(0.6), ratio(eightProcesses, ours, candidate.RueidislockFast, suite.Handoff50)},
+		{"redis-handoff-cross-share", figure.AtLeast(0.9), least(ours, suite.Cross)},
+	},
 }
 
-var handoffGoals = []handoffGoal{{2, 2}, {8, 2.2}}
+// redisFastest are the libraries that are fastest without contention, and among the goroutines of a process.
+var redisFastest = []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.RueidislockFast, candidate.Redislock, candidate.RedislockTuned}
 
-func (g handoffGoal) name() string { return fmt.Sprintf("redis-handoff-vs-pingpong-%d", g.processes) }
+var redisPeers = question{
+	part: "uncontended", metrics: uncontendedMetrics, measure: uncontended([]int{64}, append(slices.Clone(redisFastest), ours)...),
+	figures: []query{{"redis-uncontended-vs-best-peer-64", figure.AtLeast(2.2), vsBest("", suite.Rate, redisFastest)}},
+}
 
-var redisHandoff = question{part: "processes", metrics: handoffMetrics, gives: []string{
-	handoffGoals[0].name(), handoffGoals[1].name(), "redis-handoff-vs-rueidislock", "redis-handoff-cross-share",
-}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	peer, pingPong := candidate.RueidislockFast, candidate.PingPong
-	many := handoffGoals[len(handoffGoals)-1].processes
-	crowds := []suite.Crowd{{Candidate: peer, Processes: many}}
-	for _, g := range handoffGoals {
-		crowds = append(crowds, suite.Crowd{Candidate: pingPong, Processes: g.processes}, suite.Crowd{Candidate: ours, Processes: g.processes})
-	}
-	cells, err := e.Lasting(e.Repetitions, 400*time.Millisecond).Contended(ctx, crowds)
-	if err != nil {
-		return nil, nil, err
-	}
-	var figures []figure.Figure
-	cross := 1.0
-	for _, g := range handoffGoals {
-		kase := suite.Crowd{Processes: g.processes}.Case()
-		cell := cells.Of(kase, ours.Name)
-		if err := excluded(cell); err != nil {
-			return nil, nil, err
+var redisLocal = question{
+	part: "local", metrics: localMetrics,
+	measure: lasting(0, 300*time.Millisecond, func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		var crowds []suite.Crowd
+		for _, c := range append(slices.Clone(redisFastest), ours, candidate.Channel) {
+			crowds = append(crowds, suite.Crowd{Candidate: c, Processes: 1, Goroutines: 64})
 		}
-		cross = min(cross, cell.Median(suite.Cross))
-		figures = append(figures, figure.Figure{
-			Name: g.name(), Value: cells.Ratio(kase, ours.Name, pingPong.Name, suite.Handoff50), Goal: figure.AtMost(g.goal),
-		})
-	}
-	kase := suite.Crowd{Processes: many}.Case()
-	return append(figures,
-		figure.Figure{Name: "redis-handoff-vs-rueidislock", Value: cells.Ratio(kase, ours.Name, peer.Name, suite.Handoff50), Goal: figure.AtMost(0.6)},
-		figure.Figure{Name: "redis-handoff-cross-share", Value: cross, Goal: figure.AtLeast(0.9)},
-	), cells, nil
-}}
+		return e.Contended(ctx, crowds)
+	}),
+	figures: []query{
+		{"redis-local-vs-best-peer-64", figure.AtLeast(50), vsBest("", suite.Rate, redisFastest)},
+		{"redis-local-vs-channel-64", figure.AtLeast(0.3), ratio("", ours, candidate.Channel, suite.Rate)},
+	},
+}
+
+// fairCrowds are few and many goroutines of a process.
+var fairCrowds = []suite.Crowd{{Candidate: ours, Processes: 1, Goroutines: 16}, {Candidate: ours, Processes: 1, Goroutines: 256}}
+
+// redisFair measures how evenly goroutines of a process take turns.
+var redisFair = question{
+	part: "local", metrics: localMetrics,
+	measure: lasting(0, 300*time.Millisecond, contended(fairCrowds...)),
+	figures: []query{
+		{"redis-jain-16", figure.AtLeast(0.99), median(fairCrowds[0].Case(), ours, suite.Jain)},
+		{"redis-jain-256", figure.AtLeast(0.99), median(fairCrowds[1].Case(), ours, suite.Jain)},
+	},
+}

@@ -9,9 +9,9 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
-// TestPairsVsBest: the best of others is the one that costs the server least, and the
+// TestVsBest: the best of others is the one that costs the server least, and the
 // ratio is taken within repetitions.
-func TestPairsVsBest(t *testing.T) {
+func TestVsBest(t *testing.T) {
 	cell := func(c *candidate.Candidate, usec ...float64) *suite.Cell {
 		cell := &suite.Cell{Case: "fleet", Candidate: c.Name}
 		for _, v := range usec {
@@ -24,7 +24,7 @@ func TestPairsVsBest(t *testing.T) {
 		cell(candidate.RedsyncRueidis, 10, 20, 15),
 		cell(candidate.Redislock, 30, 30, 30),
 	}
-	got := pairsVsBest(cells, "fleet", []*candidate.Candidate{candidate.Redislock, candidate.RedsyncRueidis})
+	got := vsBest("fleet", suite.ServerCPU, []*candidate.Candidate{candidate.Redislock, candidate.RedsyncRueidis})(cells)
 	if got != 0.5 {
 		t.Errorf("pairs for a core-second: %v of those of the best, want 0.5", got)
 	}

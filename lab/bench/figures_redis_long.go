@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
@@ -15,85 +14,52 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/target"
 )
 
-var redisLongQuestions = []question{redisThousand, redisMillion, redisTenMillion, redisSweep, redisMove, redisBytesValkey}
-
-// redisLong measures what is promised of redisstore with many waiters, locks and
-// sessions: minutes, and gigabytes.
-func redisLong(ctx context.Context, e *suite.Env, only selection) error {
-	questions, err := only.of(redisLongQuestions)
-	if err != nil {
-		return err
-	}
-	return askOn(ctx, e, suite.Redis.Start, questions)
+// redisLong is what is promised of redisstore with many waiters, locks and sessions: minutes, and
+// gigabytes.
+func redisLong() []on {
+	return []on{{suite.Redis.Start, []question{
+		redisThousand(ours, ""), redisThousand(candidate.FencelockGoRedis, "-goredis"), redisMillion, redisTenMillion, redisSweep, redisMove, redisBytesValkey,
+	}}}
 }
 
 // redisThousand is with both client libraries: what is sent is counted, and each sends
-// for itself.
-var redisThousand = question{part: "waiters", metrics: waitersMetrics, gives: []string{
-	"redis-commands-handoff-1000", "redis-handoff-growth-1000", "redis-commands-handoff-1000-goredis", "redis-handoff-growth-1000-goredis",
-}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	const few, many = 2, 1000
-	var figures []figure.Figure
-	var all suite.Cells
-	for _, client := range []struct {
-		c    *candidate.Candidate
-		name string
-	}{{candidate.FencelockRueidis, ""}, {candidate.FencelockGoRedis, "-goredis"}} {
-		// Long enough for several turns of each.
-		cells, err := e.Lasting(3, 2*time.Second).GrowWaiters(ctx, []*candidate.Candidate{client.c}, []int{few, many})
-		if err != nil {
-			return nil, nil, err
-		}
-		figures = append(figures,
-			figure.Figure{Name: "redis-commands-handoff-1000" + client.name, Value: cells.Of(suite.Waiting(many), client.c.Name).Median(suite.Commands), Goal: figure.AtMost(3)},
-			figure.Figure{Name: "redis-handoff-growth-1000" + client.name, Value: growth(cells, client.c, few, many)})
-		all = append(all, cells...)
+// for itself. It lasts long enough for several turns of each waiter.
+func redisThousand(c *candidate.Candidate, suffix string) question {
+	return question{
+		part: "waiters", metrics: waitersMetrics, measure: lasting(3, 2*time.Second, growWaiters(c, 2, 1000)),
+		figures: []query{
+			{"redis-commands-handoff-1000" + suffix, figure.AtMost(3), median(suite.Waiting(1000), c, suite.Commands)},
+			{"redis-handoff-growth-1000" + suffix, figure.Bound{}, growth(c, suite.Usec)},
+		},
 	}
-	return figures, all, nil
-}}
+}
 
 // redisMillion holds a million leases for two TTLs of 15 s, about seven keep-alives.
-var redisMillion = question{part: "holding", metrics: holdingMetrics, gives: []string{
-	"redis-keepalives-per-second-1m", "redis-server-core-percent-1m", "redis-bytes-per-lease-1m",
-}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	leases := e.Scaled(1_000_000)
-	e.Progress("%s: taking them", suite.LocksHeld(leases))
-	holding, err := e.Hold(ctx, ours, leases)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer holding.Stop()
-	held, err := holding.Finish(ctx, 31*time.Second)
-	if err != nil {
-		return nil, nil, err
-	}
-	return []figure.Figure{
-		{Name: "redis-keepalives-per-second-1m", Value: held.Median(suite.PerSecond), Goal: figure.AtMost(1)},
-		{Name: "redis-server-core-percent-1m", Value: held.Median(suite.ServerCore), Goal: figure.AtMost(1)},
-		{Name: "redis-bytes-per-lease-1m", Value: held.Median(suite.ServerBytes), Goal: figure.AtMost(300)},
-	}, suite.Cells{held}, nil
-}}
+var redisMillion = question{
+	part: "holding", metrics: holdingMetrics,
+	measure: func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.Holding(ctx, ours, e.Scaled(1_000_000), 31*time.Second)
+	},
+	figures: []query{
+		{"redis-keepalives-per-second-1m", figure.AtMost(1), median("", ours, suite.PerSecond)},
+		{"redis-server-core-percent-1m", figure.AtMost(1), median("", ours, suite.ServerCore)},
+		{"redis-bytes-per-lease-1m", figure.AtMost(300), median("", ours, suite.ServerBytes)},
+	},
+}
 
 // redisBytesValkey is redis-bytes-per-lease on Valkey, which encodes small lists and hashes
 // differently. For another version of Redis, put its server first in PATH.
-var redisBytesValkey = question{part: "holding", metrics: holdingMetrics, gives: []string{"redis-bytes-per-lease-valkey"},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		f := figure.Figure{Name: "redis-bytes-per-lease-valkey", Value: math.NaN(), Goal: figure.AtMost(300)}
+var redisBytesValkey = question{
+	part: "holding", metrics: holdingMetrics,
+	measure: func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
 		there := *e
 		there.Start = target.StartValkey
-		holding, err := there.Hold(ctx, ours, heldLeases)
+		cells, err := there.Holding(ctx, ours, heldLeases, 0)
 		if errors.Is(err, servers.ErrMissing) {
 			e.Progress("%v", err)
-			return []figure.Figure{f}, nil, nil
+			return nil, nil
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		defer holding.Stop()
-		held, err := holding.Finish(ctx, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		f.Value = held.Median(suite.ServerBytes)
-		return []figure.Figure{f}, suite.Cells{held}, nil
-	}}
+		return cells, err
+	},
+	figures: []query{{"redis-bytes-per-lease-valkey", figure.AtMost(300), median("", ours, suite.ServerBytes)}},
+}

@@ -22,40 +22,34 @@ import (
 // figures compare many with few, so that they do not depend on the machine.
 
 // redisShared is how much more one reader costs the server among many than among few.
-var redisShared = question{part: "fleet", metrics: fleetMetrics, gives: []string{"redis-shared-cpu-growth"},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		few, many := 10, e.Scaled(10_000)
-		cells, err := e.Lasting(3, time.Second).GrowReaders(ctx, []int{few, many})
-		if err != nil {
-			return nil, nil, err
-		}
-		return []figure.Figure{{Name: "redis-shared-cpu-growth", Value: cpuGrowth(cells, candidate.FencelockReaders, suite.Readers(few), suite.Readers(many)), Goal: figure.AtMost(1.5)}}, cells, nil
-	}}
-
-// cpuGrowth is the ratio of the server's processor time in two cases of one candidate.
-func cpuGrowth(cells suite.Cells, c *candidate.Candidate, few, many string) float64 {
-	return stat.Ratio(cells.Of(many, c.Name).Values(suite.ServerCPU), cells.Of(few, c.Name).Values(suite.ServerCPU))
+var redisShared = question{
+	part: "fleet", metrics: fleetMetrics,
+	measure: lasting(3, time.Second, func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.GrowReaders(ctx, []int{10, e.Scaled(10_000)})
+	}),
+	figures: []query{{"redis-shared-cpu-growth", figure.AtMost(1.5), growth(candidate.FencelockReaders, suite.ServerCPU)}},
 }
 
 // keptSessions are kept alive by as many processes.
 const keptSessions = 10_000
 
+// keepAlive and plainSet are what is compared.
+var keepAlive, plainSet = &candidate.Candidate{Name: suite.KeepAlive}, &candidate.Candidate{Name: suite.PlainSet}
+
 // redisKeepAlive is what it costs the server that processes live.
-var redisKeepAlive = question{part: "holding", metrics: []string{suite.ServerCPU}, gives: []string{
-	"redis-keepalive-cpu-usec", "redis-keepalive-core-share-10k", "redis-keepalive-vs-set",
-}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	n := e.Scaled(keptSessions)
-	cells, err := e.KeepAlives(ctx, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	usec := cells.Of(suite.Sessions(n), suite.KeepAlive).Median(suite.ServerCPU)
-	return []figure.Figure{
-		{Name: "redis-keepalive-cpu-usec", Value: usec, Goal: figure.AtMost(8)},
-		{Name: "redis-keepalive-core-share-10k", Value: coreShare(usec, keptSessions), Goal: figure.AtMost(2)},
-		{Name: "redis-keepalive-vs-set", Value: cells.Ratio(suite.Sessions(n), suite.KeepAlive, suite.PlainSet, suite.ServerCPU)},
-	}, cells, nil
-}}
+var redisKeepAlive = question{
+	part: "holding", metrics: []string{suite.ServerCPU},
+	measure: func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.KeepAlives(ctx, e.Scaled(keptSessions))
+	},
+	figures: []query{
+		{"redis-keepalive-cpu-usec", figure.AtMost(8), median("", keepAlive, suite.ServerCPU)},
+		{"redis-keepalive-core-share-10k", figure.AtMost(2), func(cells suite.Cells) float64 {
+			return coreShare(median("", keepAlive, suite.ServerCPU)(cells), keptSessions)
+		}},
+		{"redis-keepalive-vs-set", figure.Bound{}, ratio("", keepAlive, plainSet, suite.ServerCPU)},
+	},
+}
 
 // coreShare is the percentage of a core that so many sessions with the default TTL take, if
 // one keep-alive costs that many µs.
@@ -71,8 +65,8 @@ const spreadMasters = 32
 
 // redisSpread is computed: how many names the busiest of many masters has. The store is asked for a name of each
 // shard, and the client library to which master that would go; nothing is sent.
-var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-32"},
-	ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisSpread = question{part: "names", figures: []query{{name: "redis-bucket-spread-32", goal: figure.AtMost(1.3)}},
+	count: func(ctx context.Context, _ *suite.Env) ([]float64, error) {
 		client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: evenSlots})
 		defer client.Close()
 		sent := &keysSent{}
@@ -80,7 +74,7 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 		const buckets = 32 // the default on a cluster
 		store, err := redisstore.New(client, &redisstore.Options{Buckets: buckets})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		counts := map[string]*float64{} // names on the master of a shard
 		masters := make([]float64, spreadMasters)
@@ -91,17 +85,17 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 				_, _ = store.Inspect(ctx, name) // has no answer
 				master, err := client.MasterForKey(ctx, sent.last)
 				if err != nil {
-					return nil, nil, err
+					return nil, err
 				}
 				at, err := strconv.Atoi(master.Options().Addr[1:])
 				if err != nil {
-					return nil, nil, err
+					return nil, err
 				}
 				counts[shard] = &masters[at]
 			}
 			*counts[shard]++
 		}
-		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(masters), Goal: figure.AtMost(1.3)}}, nil, nil
+		return []float64{stat.Busiest(masters)}, nil
 	}}
 
 // evenSlots is a cluster whose masters have as many slots each. Their address is their number.
@@ -136,64 +130,55 @@ func (k *keysSent) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 
 // redisTenMillion is how much more a lock costs the server among many locks than among few, and
 // how much more the bare pair costs there.
-var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: []string{"redis-10m-cpu-ratio", "redis-10m-bare-cpu-ratio"},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		few, many := 10_000, e.Scaled(10_000_000)
-		cells, err := e.Lasting(5, time.Second).GrowNames(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, []int{few, many})
-		if err != nil {
-			return nil, nil, err
-		}
-		return []figure.Figure{
-			{Name: "redis-10m-cpu-ratio", Value: cpuGrowth(cells, ours, suite.Names(few), suite.Names(many)), Goal: figure.AtMost(1.2)},
-			{Name: "redis-10m-bare-cpu-ratio", Value: cpuGrowth(cells, candidate.BareRueidis, suite.Names(few), suite.Names(many))},
-		}, cells, nil
-	}}
-
-// redisSweep is what others notice when a process dies with many locks.
-var redisSweep = question{part: "holding", metrics: []string{suite.P99, suite.P50, suite.Slowest, suite.Longest, suite.Seconds, suite.Left, suite.Failures},
-	gives: []string{"redis-sweep-p99-ratio", "redis-sweep-longest-ms"},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		cells, err := e.Lasting(3, 2*time.Second).Sweep(ctx, e.Scaled(400_000), e.Scaled(399))
-		if err != nil {
-			return nil, nil, err
-		}
-		swept := cells.Of(suite.WhileSwept, ours.Name)
-		return []figure.Figure{
-			{Name: "redis-sweep-p99-ratio", Value: stat.Ratio(swept.Values(suite.P99), cells.Of(suite.BeforeSweep, ours.Name).Values(suite.P99)), Goal: figure.AtMost(3)},
-			// The median of the longest: a machine may once stop a server in the middle of a command.
-			{Name: "redis-sweep-longest-ms", Value: swept.Median(suite.Longest), Goal: figure.AtMost(5)},
-		}, cells, nil
-	}}
-
-// moves are how a namespace is moved: with as many buckets as redisstore makes by default,
-// and with one bucket, where all locks are in one slot.
-var moves = []struct {
-	name, kase string
-	buckets    int
-}{
-	{"redis-move-block-ms", "default buckets", 0},
-	{"redis-move-block-ms-1-bucket", "one bucket", 1},
+var redisTenMillion = question{
+	part: "names-10m", metrics: fleetMetrics,
+	measure: lasting(5, time.Second, func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.GrowNames(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, []int{10_000, e.Scaled(10_000_000)})
+	}),
+	figures: []query{
+		{"redis-10m-cpu-ratio", figure.AtMost(1.2), growth(ours, suite.ServerCPU)},
+		{"redis-10m-bare-cpu-ratio", figure.Bound{}, growth(candidate.BareRueidis, suite.ServerCPU)},
+	},
 }
 
+// redisSweep is what others notice when a process dies with many locks.
+var redisSweep = question{
+	part: "holding", metrics: []string{suite.P99, suite.P50, suite.Slowest, suite.Longest, suite.Seconds, suite.Left, suite.Failures},
+	measure: lasting(3, 2*time.Second, func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.Sweep(ctx, e.Scaled(400_000), e.Scaled(399))
+	}),
+	figures: []query{
+		{"redis-sweep-p99-ratio", figure.AtMost(3), growth(ours, suite.P99)},
+		// The median of the longest: a machine may once stop a server in the middle of a command.
+		{"redis-sweep-longest-ms", figure.AtMost(5), median(suite.WhileSwept, ours, suite.Longest)},
+	},
+}
+
+// The buckets of a namespace that is moved: as many as redisstore makes by default, and one, where
+// all locks are in one slot.
+const defaultBuckets, oneBucket = "default buckets, ", "one bucket, "
+
 // redisMove is for how long a master of a cluster does not answer while locks are moved.
-var redisMove = question{part: "names", metrics: []string{suite.Silent, suite.P99, suite.P50, suite.Slowest, suite.Seconds, suite.Failures},
-	gives: []string{moves[0].name, moves[1].name},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		var figures []figure.Figure
-		var all suite.Cells
-		for _, m := range moves {
-			cells, err := e.Lasting(1, 3*time.Second).MoveSlots(ctx, e.Scaled(1_000_000), m.buckets)
+var redisMove = question{
+	part: "names", metrics: []string{suite.Silent, suite.P99, suite.P50, suite.Slowest, suite.Seconds, suite.Failures},
+	measure: lasting(1, 3*time.Second, func(ctx context.Context, e *suite.Env) (all suite.Cells, err error) {
+		for buckets, kase := range []string{defaultBuckets, oneBucket} {
+			cells, err := e.MoveSlots(ctx, e.Scaled(1_000_000), buckets)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			figures = append(figures, figure.Figure{Name: m.name, Value: cells[1].Median(suite.Silent), Goal: figure.AtMost(50)})
 			for _, c := range cells {
-				c.Case = m.kase + ", " + c.Case
+				c.Case = kase + c.Case
 			}
 			all = append(all, cells...)
 		}
-		return figures, all, nil
-	}}
+		return all, nil
+	}),
+	figures: []query{
+		{"redis-move-block-ms", figure.AtMost(50), median(defaultBuckets+suite.WhileMoving, candidate.FencelockGoRedis, suite.Silent)},
+		{"redis-move-block-ms-1-bucket", figure.AtMost(50), median(oneBucket+suite.WhileMoving, candidate.FencelockGoRedis, suite.Silent)},
+	},
+}
 
 const (
 	fleetClients = 64
@@ -208,43 +193,23 @@ var fleetPeers = []*candidate.Candidate{candidate.RedsyncRueidis, candidate.Redi
 var fleetMetrics = []string{suite.ServerCPU, suite.Rate, suite.Commands, suite.CPU, suite.P50, suite.P99}
 
 // redisFleet is what one server can do for clients that each lock their own name.
-var redisFleet = question{part: "fleet", metrics: fleetMetrics, gives: []string{"redis-fleet-cpu-vs-bare", "redis-fleet-pairs-vs-best-peer"},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		bare := candidate.BareRueidis
-		cells, err := e.Fleet(ctx, append([]*candidate.Candidate{bare, ours}, fleetPeers...), fleetClients, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		kase := suite.Clients(fleetClients, 0)
-		return []figure.Figure{
-			{Name: "redis-fleet-cpu-vs-bare", Value: cells.Ratio(kase, ours.Name, bare.Name, suite.ServerCPU), Goal: figure.AtMost(1.13)},
-			{Name: "redis-fleet-pairs-vs-best-peer", Value: pairsVsBest(cells, kase, fleetPeers), Goal: figure.AtLeast(1)},
-		}, cells, nil
-	}}
+var redisFleet = question{
+	part: "fleet", metrics: fleetMetrics,
+	measure: func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.Fleet(ctx, append([]*candidate.Candidate{candidate.BareRueidis, ours}, fleetPeers...), fleetClients, 0)
+	},
+	figures: []query{
+		{"redis-fleet-cpu-vs-bare", figure.AtMost(1.13), ratio("", ours, candidate.BareRueidis, suite.ServerCPU)},
+		{"redis-fleet-pairs-vs-best-peer", figure.AtLeast(1), vsBest("", suite.ServerCPU, fleetPeers)},
+	},
+}
 
-// redisFleetPaused is the same with clients that do something else most of the time.
-var redisFleetPaused = question{part: "fleet", metrics: fleetMetrics, gives: []string{"redis-fleet-cpu-vs-bare-paused"},
-	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		bare := candidate.BareRueidis
-		// Long enough for 20 pairs of each client.
-		cells, err := e.AtLeast(20*fleetPause).Fleet(ctx, []*candidate.Candidate{bare, ours}, fleetClients, fleetPause)
-		if err != nil {
-			return nil, nil, err
-		}
-		kase := suite.Clients(fleetClients, fleetPause)
-		return []figure.Figure{
-			{Name: "redis-fleet-cpu-vs-bare-paused", Value: cells.Ratio(kase, ours.Name, bare.Name, suite.ServerCPU), Goal: figure.AtMost(1.25)},
-		}, cells, nil
-	}}
-
-// pairsVsBest is how many pairs a second of the server's processor time is enough for, as a
-// ratio to the best of others. Pairs for each second are the inverse of time for each pair.
-func pairsVsBest(cells suite.Cells, kase string, others []*candidate.Candidate) float64 {
-	best := others[0].Name
-	for _, c := range others {
-		if cells.Of(kase, c.Name).Median(suite.ServerCPU) < cells.Of(kase, best).Median(suite.ServerCPU) {
-			best = c.Name
-		}
-	}
-	return cells.Ratio(kase, best, ours.Name, suite.ServerCPU)
+// redisFleetPaused is the same with clients that do something else most of the time, long enough for 20 pairs of
+// each.
+var redisFleetPaused = question{
+	part: "fleet", metrics: fleetMetrics,
+	measure: func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+		return e.AtLeast(20*fleetPause).Fleet(ctx, []*candidate.Candidate{candidate.BareRueidis, ours}, fleetClients, fleetPause)
+	},
+	figures: []query{{"redis-fleet-cpu-vs-bare-paused", figure.AtMost(1.25), ratio("", ours, candidate.BareRueidis, suite.ServerCPU)}},
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
-func TestCPUGrowth(t *testing.T) {
+func TestGrowth(t *testing.T) {
 	cells := suite.Cells{
 		{Case: "few", Candidate: ours.Name, Samples: []suite.Sample{{suite.ServerCPU: 10}, {suite.ServerCPU: 20}, {suite.ServerCPU: 40}}},
 		{Case: "many", Candidate: ours.Name, Samples: []suite.Sample{{suite.ServerCPU: 15}, {suite.ServerCPU: 40}, {suite.ServerCPU: 200}}},
 	}
-	if got := cpuGrowth(cells, ours, "few", "many"); got != 2 {
+	if got := growth(ours, suite.ServerCPU)(cells); got != 2 {
 		t.Errorf("growth = %v, want the median of 1.5, 2 and 5", got)
 	}
 }

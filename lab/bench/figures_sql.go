@@ -38,16 +38,8 @@ var databases = []database{
 		start: target.StartMySQL, startCounting: target.StartMySQLCounting, besideCommits: 0.6, besideDurable: 0.75},
 }
 
-// sqlFigures measures what is promised of sqlstore, beside the locks that the databases
-// have themselves.
-func sqlFigures(ctx context.Context, e *suite.Env, only selection) error {
-	return askSelected(ctx, e, only, slices.Concat(sqlAlone(), sqlCrowd()))
-}
-
-// sqlCrowdFigures measures a crowd of sessions that want one lock.
-func sqlCrowdFigures(ctx context.Context, e *suite.Env, only selection) error {
-	return askSelected(ctx, e, only, sqlCrowd())
-}
+// sqlAll is what is promised of sqlstore, beside the locks that the databases have themselves.
+func sqlAll() []on { return slices.Concat(sqlAlone(), sqlCrowd()) }
 
 func sqlAlone() (all []on) {
 	for _, d := range databases {
@@ -56,6 +48,7 @@ func sqlAlone() (all []on) {
 	return append(all, on{nil, []question{sqlKeepAlives}})
 }
 
+// sqlCrowd is a crowd of sessions that want one lock.
 func sqlCrowd() (all []on) {
 	var statements []float64
 	for _, d := range databases {
@@ -80,10 +73,10 @@ func mostOf(what string, measure func(database) (float64, error)) (float64, erro
 		fmt.Printf("%s: %.3g %s\n", d.short, n, what)
 		measured = append(measured, n)
 	}
-	return most(measured)
+	return highest(measured)
 }
 
-func most(measured []float64) (float64, error) {
+func highest(measured []float64) (float64, error) {
 	if len(measured) == 0 {
 		return 0, fmt.Errorf("every database is %w", servers.ErrMissing)
 	}
@@ -93,49 +86,35 @@ func most(measured []float64) (float64, error) {
 // contended is with 16 workers that hold the lock for 1 ms: in 4 processes, and in 1, which
 // is how many applications use it.
 func (d database) contended() question {
+	crowd := func(processes int) suite.Crowd {
+		return suite.Crowd{Candidate: d.ours, Processes: processes, Goroutines: 16 / processes, Section: time.Millisecond}
+	}
 	name := fmt.Sprintf("%s-contended-vs-%s", d.short, d.native)
-	return question{part: "processes", gives: []string{name, name + "-1"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		const workers = 16
-		var figures []figure.Figure
-		var all suite.Cells
-		for _, processes := range []int{4, 1} {
-			ratio, cells, err := besideNative(ctx, e, suite.Crowd{Candidate: d.ours, Processes: processes, Goroutines: workers / processes, Section: time.Millisecond}, d.lock)
-			if err != nil {
-				return nil, nil, err
-			}
-			name := name
-			if processes != 4 {
-				name = fmt.Sprintf("%s-%d", name, processes)
-			}
-			figures, all = append(figures, figure.Figure{Name: name, Value: ratio, Goal: figure.AtLeast(0.9)}), append(all, cells...)
-		}
-		return figures, all, nil
-	}}
+	return question{
+		part: "processes", metrics: nativeMetrics, measure: besideNative(d.lock, crowd(4), crowd(1)),
+		figures: []query{
+			{name, figure.AtLeast(0.9), ratio(crowd(4).Case(), d.ours, d.lock, suite.Rate)},
+			{name + "-1", figure.AtLeast(0.9), ratio(crowd(1).Case(), d.ours, d.lock, suite.Rate)},
+		},
+	}
 }
 
 // uncontended is with one goroutine, beside the native lock, which commits nothing, and
 // beside two bare commits of one row, which is what a durable token costs at the least.
 func (d database) uncontended() question {
-	vsNative, vsCommits := fmt.Sprintf("%s-uncontended-vs-%s", d.short, d.native), d.short+"-uncontended-vs-two-commits"
-	return question{part: "uncontended", gives: []string{vsNative, vsCommits}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		cells, err := e.Lasting(3, 700*time.Millisecond).Uncontended(ctx, []*candidate.Candidate{d.lock, d.commits, d.ours}, []int{1})
-		if err != nil {
-			return nil, nil, err
-		}
-		ratio := func(other *candidate.Candidate) float64 {
-			return cells.Ratio(suite.Goroutines(1), d.ours.Name, other.Name, suite.Rate)
-		}
-		return []figure.Figure{
-			{Name: vsNative, Value: ratio(d.lock)},
-			{Name: vsCommits, Value: ratio(d.commits), Goal: figure.AtLeast(d.besideCommits)},
-		}, cells, nil
-	}}
+	return question{
+		part: "uncontended", metrics: nativeMetrics, measure: lasting(3, 700*time.Millisecond, uncontended([]int{1}, d.lock, d.commits, d.ours)),
+		figures: []query{
+			{fmt.Sprintf("%s-uncontended-vs-%s", d.short, d.native), figure.Bound{}, ratio("", d.ours, d.lock, suite.Rate)},
+			{d.short + "-uncontended-vs-two-commits", figure.AtLeast(d.besideCommits), ratio("", d.ours, d.commits, suite.Rate)},
+		},
+	}
 }
 
 // sqlKeepAlives counts at the servers, which count nothing else then.
-var sqlKeepAlives = question{part: "holding", gives: []string{"sql-keepalive-statements"}, ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var sqlKeepAlives = question{part: "holding", figures: []query{{name: "sql-keepalive-statements", goal: figure.Exactly(1)}}, count: func(ctx context.Context, _ *suite.Env) ([]float64, error) {
 	most, err := mostOf("statements for each keep-alive of 1000 leases", func(d database) (float64, error) { return d.perKeepAlive(ctx) })
-	return []figure.Figure{{Name: "sql-keepalive-statements", Value: most, Goal: figure.Exactly(1)}}, nil, err
+	return []float64{most}, err
 }}
 
 func (d database) perKeepAlive(ctx context.Context) (float64, error) {

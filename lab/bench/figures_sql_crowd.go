@@ -26,59 +26,43 @@ var crowdGoals = []struct {
 // few and many are the sessions whose costs for the server are compared.
 const few, many = 4, 64
 
-// besideNative is the name of the figure of so many sessions.
-func (d database) besideNative(sessions int) string {
-	return fmt.Sprintf("%s-contended-vs-%s-%d", d.short, d.native, sessions)
-}
-
-// besideDurableName is the same beside the native lock with a commit of each holder.
-func (d database) besideDurableName(sessions int) string {
-	return fmt.Sprintf("%s-contended-vs-%s-and-commit-%d", d.short, d.native, sessions)
-}
-
 // crowd is with sessions that hold the lock for 1 ms, each with its own connections, as
 // processes have: every handoff is between two of them. The statements of a handoff are added
 // to those of other databases.
 func (d database) crowd(handoffs *[]float64) question {
-	metrics := []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps}
-	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff"}
+	sizes := []int{few}
+	var figures []query
 	for _, g := range crowdGoals {
-		gives = append(gives, d.besideNative(g.sessions), d.besideDurableName(g.sessions))
+		sizes = append(sizes, g.sessions)
+		name := fmt.Sprintf("%s-contended-vs-%s", d.short, d.native)
+		kase := suite.Contending(g.sessions)
+		figures = append(figures,
+			query{fmt.Sprintf("%s-%d", name, g.sessions), figure.AtLeast(g.goal), ratio(kase, d.ours, d.lock, suite.Rate)},
+			query{fmt.Sprintf("%s-and-commit-%d", name, g.sessions), figure.AtLeast(d.besideDurable), ratio(kase, d.ours, d.durable, suite.Rate)})
 	}
-	return question{part: "processes", gives: gives, feeds: statementsHandoff, metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		sizes := []int{few}
-		for _, g := range crowdGoals {
-			sizes = append(sizes, g.sessions)
-		}
-		cells, err := e.Lasting(3, 3*time.Second).SessionCrowd(ctx, []*candidate.Candidate{d.lock, d.durable, d.ours}, sizes, time.Millisecond)
-		if err != nil {
-			return nil, nil, err
-		}
-		var figures []figure.Figure
-		statements := 0.0
-		for _, n := range sizes {
-			cell := cells.Of(suite.Contending(n), d.ours.Name)
-			if err := excluded(cell); err != nil {
-				return nil, nil, err
+	statements := most(d.ours, suite.Commands)
+	return question{
+		part: "processes", feeds: statementsHandoff,
+		metrics: []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps},
+		measure: lasting(3, 3*time.Second, func(ctx context.Context, e *suite.Env) (suite.Cells, error) {
+			cells, err := e.SessionCrowd(ctx, []*candidate.Candidate{d.lock, d.durable, d.ours}, sizes, time.Millisecond)
+			if err != nil {
+				return nil, err
 			}
-			statements = max(statements, cell.Median(suite.Commands))
-		}
-		for _, g := range crowdGoals {
-			figures = append(figures, figure.Figure{
-				Name:  d.besideNative(g.sessions),
-				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.lock.Name, suite.Rate), Goal: figure.AtLeast(g.goal),
-			}, figure.Figure{
-				Name:  d.besideDurableName(g.sessions),
-				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.durable.Name, suite.Rate), Goal: figure.AtLeast(d.besideDurable),
-			})
-		}
-		*handoffs = append(*handoffs, statements)
-		cpu := func(n int) float64 { return cells.Of(suite.Contending(n), d.ours.Name).Median(suite.ServerCPU) }
-		return append(figures,
-			figure.Figure{Name: d.short + "-server-cpu-per-handoff-growth", Value: cpu(many) / cpu(few), Goal: figure.AtMost(1.5)},
-			figure.Figure{Name: d.short + "-statements-handoff", Value: statements, Goal: figure.AtMost(mostStatements)},
-		), cells, nil
-	}}
+			for _, n := range sizes {
+				if err := excluded(cells.Of(suite.Contending(n), d.ours.Name)); err != nil {
+					return nil, err
+				}
+			}
+			*handoffs = append(*handoffs, statements(cells))
+			return cells, nil
+		}),
+		figures: append(figures,
+			query{d.short + "-server-cpu-per-handoff-growth", figure.AtMost(1.5), func(cells suite.Cells) float64 {
+				return median(suite.Contending(many), d.ours, suite.ServerCPU)(cells) / median(suite.Contending(few), d.ours, suite.ServerCPU)(cells)
+			}},
+			query{d.short + "-statements-handoff", figure.AtMost(mostStatements), statements}),
+	}
 }
 
 // mostStatements is the goal for the statements of a handoff, on whatever database.
@@ -89,18 +73,18 @@ const statementsHandoff = "sql-statements-handoff"
 
 // worstHandoff is of the databases whose crowds were measured. -only that selects it selects them.
 func worstHandoff(handoffs *[]float64) question {
-	return question{part: "processes", gives: []string{statementsHandoff}, ask: func(context.Context, *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		worst, err := most(*handoffs)
-		return []figure.Figure{{Name: statementsHandoff, Value: worst, Goal: figure.AtMost(mostStatements)}}, nil, err
+	return question{part: "processes", figures: []query{{name: statementsHandoff, goal: figure.AtMost(mostStatements)}}, count: func(context.Context, *suite.Env) ([]float64, error) {
+		worst, err := highest(*handoffs)
+		return []float64{worst}, err
 	}}
 }
 
 // sqlIdle counts the statements of sessions that wait for a lock which stays held, without
 // the keep-alives of the sessions.
-var sqlIdle = question{part: "idle", gives: []string{"sql-idle-statements-per-second"}, ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var sqlIdle = question{part: "idle", figures: []query{{name: "sql-idle-statements-per-second", goal: figure.AtMost(2)}}, count: func(ctx context.Context, _ *suite.Env) ([]float64, error) {
 	what := fmt.Sprintf("statements a second of %d sessions that wait, without keep-alives", many)
 	most, err := mostOf(what, func(d database) (float64, error) { return d.idle(ctx) })
-	return []figure.Figure{{Name: "sql-idle-statements-per-second", Value: most, Goal: figure.AtMost(2)}}, nil, err
+	return []float64{most}, err
 }}
 
 const (

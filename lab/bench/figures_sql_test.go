@@ -38,12 +38,12 @@ func TestWorstHandoff(t *testing.T) {
 	}
 	handoffs = []float64{2, 5.5, 5.1}
 	got, _, err := q.ask(t.Context(), nil)
-	if want := (figure.Figure{Name: "sql-statements-handoff", Value: 5.5, Goal: figure.AtMost(4)}); err != nil || len(got) != 1 || got[0] != want {
+	if want := (figure.Figure{Name: "sql-statements-handoff", Value: 5.5, Goal: figure.AtMost(4), Part: "processes"}); err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for _, o := range sqlCrowd()[:len(databases)] {
 		if len(parseSelection(statementsHandoff).among(o.questions)) != 1 {
-			t.Errorf("%s is not selected", o.questions[0].gives[0])
+			t.Errorf("%s is not selected", o.questions[0].gives()[0])
 		}
 	}
 }

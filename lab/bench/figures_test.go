@@ -33,14 +33,13 @@ func TestInsist(t *testing.T) {
 		{name: "not to be measured", fails: true, times: 1},
 	} {
 		asked := 0
-		q := question{last: tt.last, ask: func(context.Context, *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		q := question{last: tt.last, measure: func(context.Context, *suite.Env) (suite.Cells, error) {
 			if tt.fails {
-				return nil, nil, errors.New("broken")
+				return nil, errors.New("broken")
 			}
 			asked++
-			v := tt.fast[asked-1]
-			return []figure.Figure{{Name: "fast", Value: v}, {Name: "lean", Value: 2}}, suite.Cells{{Samples: []suite.Sample{{suite.Rate: v}}}}, nil
-		}}
+			return suite.Cells{{Candidate: ours.Name, Samples: []suite.Sample{{suite.Rate: tt.fast[asked-1], suite.Commands: 2}}}}, nil
+		}, figures: []query{{name: "fast", read: median("", ours, suite.Rate)}, {name: "lean", read: median("", ours, suite.Commands)}}}
 		a, err := insist(t.Context(), e, q, floors)
 		if (err != nil) != tt.fails || a.times != tt.times {
 			t.Errorf("%s: asked %d times, %v", tt.name, a.times, err)

@@ -52,15 +52,15 @@ var growths = []growing{
 	{scale.HeldLocks, []int{1000, 10_000, 100_000, 1_000_000, 10_000_000}, suite.Names, growHeld},
 	{scale.Sessions, decades, suite.Sessions, (*suite.Env).GrowSessions},
 	{scale.Readers, append([]int{1}, decades...), suite.Readers, (*suite.Env).GrowReaders},
-	{scale.Waiters, []int{1, 10, 100, 1000}, func(n int) string { return suite.Contending(n + 1) }, growWaiters},
+	{scale.Waiters, []int{1, 10, 100, 1000}, func(n int) string { return suite.Contending(n + 1) }, growContending},
 }
 
 func growHeld(e *suite.Env, ctx context.Context, sizes []int) (suite.Cells, error) {
 	return e.GrowNames(ctx, []*candidate.Candidate{candidate.FencelockRueidis, candidate.BareRueidis}, sizes)
 }
 
-// growWaiters has one more session, which holds the lock.
-func growWaiters(e *suite.Env, ctx context.Context, sizes []int) (suite.Cells, error) {
+// growContending has one more session, which holds the lock.
+func growContending(e *suite.Env, ctx context.Context, sizes []int) (suite.Cells, error) {
 	contending := make([]int, len(sizes))
 	for i, n := range sizes {
 		contending[i] = n + 1

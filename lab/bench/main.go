@@ -74,7 +74,7 @@ func run(ctx context.Context) error {
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
-	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures whose names begin so (redis, redis-long, etcd, zk, sql and sql-crowd); separated by commas")
+	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures whose names begin so (not of core, fence and scale); separated by commas")
 	scale := flag.Float64("scale", 1, "measure the figures of many locks, sessions and readers with so many times as many, for a short try")
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")

@@ -11,7 +11,7 @@ import (
 )
 
 func TestSelection(t *testing.T) {
-	questions := []question{{gives: []string{"fast-1", "fast-2"}}, {gives: []string{"lean"}}}
+	questions := []question{{figures: []query{{name: "fast-1"}, {name: "fast-2"}}}, {figures: []query{{name: "lean"}}}}
 	for _, tt := range []struct {
 		only, want string
 		fails      bool
@@ -26,7 +26,7 @@ func TestSelection(t *testing.T) {
 		chosen, err := parseSelection(tt.only).of(questions)
 		var got []string
 		for _, q := range chosen {
-			got = append(got, q.gives[0])
+			got = append(got, q.gives()[0])
 		}
 		if (err != nil) != tt.fails || strings.Join(got, " ") != tt.want {
 			t.Errorf("-only %q: %v, %v", tt.only, got, err)
@@ -40,20 +40,23 @@ func TestSelection(t *testing.T) {
 // TestGives: every figure that -only selects among can be selected, and none is given by two
 // questions.
 func TestGives(t *testing.T) {
-	questions := slices.Concat(redisQuestions, redisLongQuestions, []question{redisHolding(nil)}, etcdQuestions, zkQuestions)
-	for _, o := range slices.Concat(sqlAlone(), sqlCrowd()) {
+	questions := append(slices.Clone(redisQuestions), redisHolding(nil))
+	for _, o := range slices.Concat(redisLong(), linger(), etcd(), zk(), sqlAll()) {
 		questions = append(questions, o.questions...)
 	}
 	var seen []string
 	for _, q := range questions {
-		if len(q.gives) == 0 {
+		if len(q.figures) == 0 {
 			t.Errorf("a question about %q does not list its figures", q.part)
 		}
-		for _, name := range q.gives {
-			if slices.Contains(seen, name) {
-				t.Errorf("%s is given twice", name)
+		for _, f := range q.figures {
+			if slices.Contains(seen, f.name) {
+				t.Errorf("%s is given twice", f.name)
 			}
-			seen = append(seen, name)
+			if (f.read == nil) != (q.count != nil) || (q.measure == nil) != (q.count != nil) {
+				t.Errorf("%s is neither read from cells nor counted, or both", f.name)
+			}
+			seen = append(seen, f.name)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Holding struct {
 func LocksHeld(n int) string { return fmt.Sprintf("%d held", n) }
 
 // Holding measures what it costs to hold so many locks for a while.
-func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeast time.Duration) (Sample, error) {
+func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeast time.Duration) (Cells, error) {
 	e.Progress("%s, %s: taking them", LocksHeld(n), c.Name)
 	h, err := e.Hold(ctx, c, n)
 	if err != nil {
@@ -39,11 +39,7 @@ func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeas
 	}
 	defer h.Stop()
 	e.Progress("%s, %s: holding them", LocksHeld(n), c.Name)
-	cell, err := h.Finish(ctx, atLeast)
-	if err != nil {
-		return nil, err
-	}
-	return cell.Samples[0], nil
+	return h.Finish(ctx, atLeast)
 }
 
 // renewedWithin is more than the time between two renewals of any candidate.
@@ -102,7 +98,7 @@ func (h *Holding) begin(ctx context.Context) (err error) {
 
 // Finish waits until the locks have been held for that long, and returns what it
 // cost. It fails if they are not held any more.
-func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (*Cell, error) {
+func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (Cells, error) {
 	time.Sleep(atLeast - time.Since(h.began))
 	stats, err := h.server.Stats(ctx)
 	if err != nil {
@@ -121,12 +117,12 @@ func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (*Cell, err
 		return nil, fmt.Errorf("%s kept its locks for %v and the server counted no command: Candidate.Plain lacks what keeps them", h.c.Name, took)
 	}
 	n := float64(h.n)
-	return &Cell{Case: LocksHeld(h.n), Candidate: h.c.Name, Samples: []Sample{{
+	return Cells{{Case: LocksHeld(h.n), Candidate: h.c.Name, Samples: []Sample{{
 		FillSeconds: h.fill.Took.Seconds(),
 		PerSecond:   float64(sent) / took.Seconds(),
 		ServerCore:  100 * (cpu - h.cpu) / took.Seconds(),
 		ServerBytes: (h.held - h.memory) / n, ClientBytes: float64(h.fill.Cost.Heap) / n,
-	}}}, nil
+	}}}}, nil
 }
 
 // stillHeld tries to take the first and the last lock.

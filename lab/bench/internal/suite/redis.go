@@ -181,7 +181,11 @@ var redisHolding = &Part{
 		} {
 			cell := &Cell{Case: LocksHeld(h.n), Candidate: h.c.Name}
 			err := e.once(ctx, run{cell.Case, h.c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
-				return e.Holding(ctx, h.c, h.n, holdFor)
+				cells, err := e.Holding(ctx, h.c, h.n, holdFor)
+				if err != nil {
+					return nil, err
+				}
+				return cells[0].Samples[0], nil
 			}}, cell, e.Repetitions)
 			if err != nil {
 				return nil, err
