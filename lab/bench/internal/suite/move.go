@@ -40,11 +40,12 @@ const (
 // while clients lock and unlock: for how long a master does not answer. buckets is that of
 // redisstore.Options.
 func (e *Env) MoveSlots(ctx context.Context, locks, buckets int) (Cells, error) {
-	cluster, err := target.StartRedisCluster()
+	server, err := target.StartCluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer cluster.Stop()
+	defer server.Stop()
+	cluster := server.(*target.RedisCluster)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 	defer client.Close()
 	// There is no failover here, and no warning is needed.
@@ -76,7 +77,7 @@ func (e *Env) MoveSlots(ctx context.Context, locks, buckets int) (Cells, error) 
 // move moves the slots.
 func (e *Env) move(ctx context.Context, cluster *target.RedisCluster) error {
 	from := cluster.Fullest()
-	to := (from + 1) % len(cluster.Clients)
+	to := (from + 1) % cluster.Masters()
 	used, err := cluster.UsedSlots(ctx, from)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (e *Env) moving(ctx context.Context, cluster *target.RedisCluster, lockers 
 	working, done := context.WithCancel(ctx)
 	defer done()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16)) // so that those who probe never wait for a goroutine
-	silent := make([]time.Duration, len(cluster.Clients))
+	silent := make([]time.Duration, cluster.Masters())
 	errs := make([]error, len(silent))
 	var wg sync.WaitGroup
 	for i, n := range cluster.Nodes[:len(silent)] {

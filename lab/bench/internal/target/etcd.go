@@ -10,7 +10,11 @@ import (
 )
 
 // Etcd is a running etcd server, with its data on disk as it comes.
-type Etcd struct{ *servers.EtcdMember }
+type Etcd struct {
+	*servers.EtcdMember
+	process
+	uncounted
+}
 
 // StartEtcd starts a server. The caller stops it.
 func StartEtcd(context.Context) (Server, error) {
@@ -22,7 +26,7 @@ func StartEtcd(context.Context) (Server, error) {
 		c.Stop()
 		return nil, err
 	}
-	return &Etcd{c.Members[0]}, nil
+	return &Etcd{EtcdMember: c.Members[0], process: process(c.Members[0].PID())}, nil
 }
 
 // Addr implements Server.
@@ -33,15 +37,3 @@ func (e *Etcd) Version(ctx context.Context) (string, error) {
 	v, err := e.EtcdMember.Version(ctx)
 	return "etcd " + v, err
 }
-
-// ResetStats implements Server: etcd does not count.
-func (e *Etcd) ResetStats(context.Context) error { return nil }
-
-// Stats implements Server: etcd does not count.
-func (e *Etcd) Stats(context.Context) (Stats, error) { return nil, nil }
-
-// CPU implements Server. Only Linux reports it.
-func (e *Etcd) CPU(context.Context) (float64, error) { return processCPU(e.PID()) }
-
-// Memory implements Server: what is in memory. Only Linux reports it.
-func (e *Etcd) Memory(context.Context) (float64, error) { return processMemory(e.PID()) }

@@ -10,7 +10,11 @@ import (
 )
 
 // Memcached is a running memcached, as it comes.
-type Memcached struct{ *servers.MemcachedServer }
+type Memcached struct {
+	*servers.MemcachedServer
+	process
+	uncounted
+}
 
 // StartMemcached starts a server. The caller stops it.
 func StartMemcached(context.Context) (Server, error) {
@@ -22,7 +26,7 @@ func StartMemcached(context.Context) (Server, error) {
 		s.Stop()
 		return nil, err
 	}
-	return &Memcached{s}, nil
+	return &Memcached{MemcachedServer: s, process: process(s.PID())}, nil
 }
 
 // Addr implements Server.
@@ -34,16 +38,5 @@ func (m *Memcached) Version(context.Context) (string, error) {
 	return "memcached " + v, err
 }
 
-// ResetStats implements Server: what it counts is not read.
-func (m *Memcached) ResetStats(context.Context) error { return nil }
-
 // Stats implements Server: what it counts is not read.
 func (m *Memcached) Stats(context.Context) (Stats, error) { return nil, nil }
-
-// CPU implements Server. Only Linux reports it.
-func (m *Memcached) CPU(context.Context) (float64, error) { return processCPU(m.PID()) }
-
-// Memory implements Server: what is in memory. Only Linux reports it.
-func (m *Memcached) Memory(context.Context) (float64, error) {
-	return processMemory(m.PID())
-}

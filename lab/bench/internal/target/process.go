@@ -3,6 +3,7 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,26 +13,26 @@ import (
 	"syscall"
 )
 
-// processCPU is the seconds of processor time that a process has used.
-func processCPU(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name of the program is in brackets, whatever it has; then come a state
-	// and numbers, of which the twelfth and thirteenth are times in 1/100 s.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("stat of process %d: %q", pid, text)
-	}
-	user, err1 := strconv.ParseFloat(fields[11], 64)
-	system, err2 := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100, errors.Join(err1, err2)
-}
+// process is a server that is one process. Only Linux reports what it uses.
+type process int
+
+// CPU implements Server.
+func (p process) CPU(context.Context) (float64, error) { return processTime(int(p)) }
+
+// Memory implements Server: what is in memory.
+func (p process) Memory(context.Context) (float64, error) { return processMemory(int(p)) }
+
+// uncounted is a server that does not count, or whose counts are not read.
+type uncounted struct{}
+
+// ResetStats implements Server.
+func (uncounted) ResetStats(context.Context) error { return nil }
+
+// Stats implements Server.
+func (uncounted) Stats(context.Context) (Stats, error) { return nil, nil }
 
 // processTime is the seconds that the threads of a process have run, as the scheduler
-// counts them: in nanoseconds, where processCPU has hundredths of a second. A thread that
+// counts them, in nanoseconds. A thread that
 // has ended is not counted any more. Only Linux reports it.
 func processTime(pid int) (float64, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

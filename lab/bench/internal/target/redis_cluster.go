@@ -19,8 +19,7 @@ import (
 // RedisCluster is three masters with a replica each.
 type RedisCluster struct {
 	*servers.RedisCluster
-	// Clients are connections to the masters, one for each.
-	Clients []*redis.Client
+	Redises // the masters
 }
 
 // movedWithin is how long one MIGRATE may take, and nodeDown how long a node may be silent
@@ -30,8 +29,8 @@ const (
 	nodeDown    = 3 * time.Minute
 )
 
-// StartRedisCluster starts six servers. The caller stops them.
-func StartRedisCluster() (*RedisCluster, error) {
+// StartCluster starts six servers. The caller stops them.
+func StartCluster(context.Context) (Server, error) {
 	if err := child.Unmoved("a Redis cluster"); err != nil {
 		return nil, err
 	}
@@ -42,20 +41,23 @@ func StartRedisCluster() (*RedisCluster, error) {
 	c := &RedisCluster{RedisCluster: s}
 	for _, n := range s.Nodes[:len(s.Nodes)/2] {
 		ComeFirst(n.PID())
-		c.Clients = append(c.Clients, redis.NewClient(&redis.Options{
+		c.nodes = append(c.nodes, &Redis{n, redis.NewClient(&redis.Options{
 			Addr: n.Addr, PoolSize: 1, ReadTimeout: movedWithin, DisableIdentity: true, MaxRetries: -1,
-		}))
+		})})
 	}
 	return c, nil
 }
 
 // Stop ends all nodes.
 func (c *RedisCluster) Stop() {
-	for _, client := range c.Clients {
-		_ = client.Close()
+	for _, n := range c.nodes {
+		_ = n.admin.Close()
 	}
 	c.RedisCluster.Stop()
 }
+
+// Masters is how many there are: the first nodes.
+func (c *RedisCluster) Masters() int { return len(c.nodes) }
 
 // Fullest returns the number of the master with the most data.
 func (c *RedisCluster) Fullest() int {
@@ -63,14 +65,14 @@ func (c *RedisCluster) Fullest() int {
 		bytes, _ := strconv.Atoi(n.Info("memory", "used_memory"))
 		return bytes
 	}
-	masters := c.Nodes[:len(c.Clients)]
+	masters := c.Nodes[:len(c.nodes)]
 	return slices.Index(masters, slices.MaxFunc(masters, func(a, b *servers.RedisServer) int { return cmp.Compare(used(a), used(b)) }))
 }
 
 // UsedSlots returns the slots of a master that have keys.
 func (c *RedisCluster) UsedSlots(ctx context.Context, master int) (used []int, err error) {
-	first, last := master*slots/len(c.Clients), (master+1)*slots/len(c.Clients)
-	counts, err := c.Clients[master].Pipelined(ctx, func(p redis.Pipeliner) error {
+	first, last := master*slots/len(c.nodes), (master+1)*slots/len(c.nodes)
+	counts, err := c.nodes[master].admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for slot := first; slot < last; slot++ {
 			p.ClusterCountKeysInSlot(ctx, slot)
 		}
@@ -92,7 +94,7 @@ const keysAtOnce = 100
 // MoveSlot moves a slot from one master to another, as redis-cli does.
 func (c *RedisCluster) MoveSlot(ctx context.Context, slot, from, to int) error {
 	set := func(at int, words ...any) error {
-		return c.Clients[at].Do(ctx, append([]any{"CLUSTER", "SETSLOT", slot}, words...)...).Err()
+		return c.nodes[at].admin.Do(ctx, append([]any{"CLUSTER", "SETSLOT", slot}, words...)...).Err()
 	}
 	source, target := c.Nodes[from], c.Nodes[to]
 	if err := set(to, "IMPORTING", c.ID(source)); err != nil {
@@ -102,7 +104,7 @@ func (c *RedisCluster) MoveSlot(ctx context.Context, slot, from, to int) error {
 		return err
 	}
 	for {
-		keys, err := c.Clients[from].ClusterGetKeysInSlot(ctx, slot, keysAtOnce).Result()
+		keys, err := c.nodes[from].admin.ClusterGetKeysInSlot(ctx, slot, keysAtOnce).Result()
 		if err != nil {
 			return err
 		}
@@ -113,7 +115,7 @@ func (c *RedisCluster) MoveSlot(ctx context.Context, slot, from, to int) error {
 		for _, k := range keys {
 			migrate = append(migrate, k)
 		}
-		if err := c.Clients[from].Do(ctx, migrate...).Err(); err != nil {
+		if err := c.nodes[from].admin.Do(ctx, migrate...).Err(); err != nil {
 			return fmt.Errorf("MIGRATE of %d keys of slot %d: %w", len(keys), slot, err)
 		}
 	}
@@ -123,86 +125,22 @@ func (c *RedisCluster) MoveSlot(ctx context.Context, slot, from, to int) error {
 	return set(from, "NODE", c.ID(target)) // the others learn it from these two
 }
 
-// Cluster is a RedisCluster that candidates are measured on.
-type Cluster struct{ *RedisCluster }
-
-// StartCluster starts six servers. The caller stops them.
-func StartCluster(context.Context) (Server, error) {
-	c, err := StartRedisCluster()
-	if err != nil {
-		return nil, err
-	}
-	return Cluster{c}, nil
-}
-
 // Addr implements Server: one node is enough to find the others.
-func (c Cluster) Addr() string { return c.Nodes[0].Addr }
+func (c *RedisCluster) Addr() string { return c.Nodes[0].Addr }
 
 // Version implements Server.
-func (c Cluster) Version(context.Context) (string, error) {
-	return fmt.Sprintf("%d masters and as many replicas, Redis %s", len(c.Clients), c.Nodes[0].Info("server", "redis_version")), nil
-}
-
-// ResetStats implements Server.
-func (c Cluster) ResetStats(ctx context.Context) error {
-	for _, client := range c.Clients {
-		if err := client.ConfigResetStat(ctx).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Stats implements Server. It is the sum of the masters.
-func (c Cluster) Stats(ctx context.Context) (Stats, error) {
-	sum := Stats{}
-	for _, client := range c.Clients {
-		text, err := client.Info(ctx, "commandstats").Result()
-		if err != nil {
-			return nil, err
-		}
-		s, err := ParseStats(text)
-		if err != nil {
-			return nil, err
-		}
-		sum.add(s)
-	}
-	return sum, nil
+func (c *RedisCluster) Version(context.Context) (string, error) {
+	return fmt.Sprintf("%d masters and as many replicas, Redis %s", len(c.nodes), c.Nodes[0].Info("server", "redis_version")), nil
 }
 
 // CPU implements Server. It is the sum of masters and replicas.
-func (c Cluster) CPU(context.Context) (sum float64, err error) {
+func (c *RedisCluster) CPU(context.Context) (sum float64, err error) {
 	for _, n := range c.Nodes {
 		ran, err := processTime(n.PID())
 		if err != nil {
 			return 0, err
 		}
 		sum += ran
-	}
-	return sum, nil
-}
-
-// Memory implements Server. It is the sum of the masters.
-func (c Cluster) Memory(context.Context) (float64, error) { return c.sum("used_memory") }
-
-// Data is Memory without the buffers of connections.
-func (c Cluster) Data(context.Context) (float64, error) {
-	all, err := c.sum("used_memory")
-	if err != nil {
-		return 0, err
-	}
-	clients, err := c.sum("mem_clients_normal")
-	return all - clients, err
-}
-
-// sum adds up a number of INFO memory of the masters.
-func (c Cluster) sum(field string) (sum float64, err error) {
-	for _, n := range c.Nodes[:len(c.Clients)] {
-		v, err := strconv.ParseFloat(n.Info("memory", field), 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += v
 	}
 	return sum, nil
 }

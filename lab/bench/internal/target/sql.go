@@ -14,6 +14,7 @@ import (
 // Database is a running PostgreSQL, MariaDB or MySQL, with its data on disk as it comes.
 type Database struct {
 	*servers.Server
+	uncounted
 	url, program string
 	counter      *sql.DB // reads the counters; nil if it counts nothing
 	reads        float64 // statements that were ours
@@ -120,12 +121,6 @@ func (d *Database) Version(context.Context) (string, error) {
 	_, version, _ := strings.Cut(text, " ")
 	return d.program + " " + strings.TrimSpace(version), err
 }
-
-// ResetStats implements Server.
-func (d *Database) ResetStats(context.Context) error { return nil }
-
-// Stats implements Server: what it counts is not read.
-func (d *Database) Stats(context.Context) (Stats, error) { return nil, nil }
 
 // CPU implements Server: of the server and the processes that it has started. A process
 // that has ended is not counted any more.

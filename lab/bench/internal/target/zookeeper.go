@@ -16,7 +16,10 @@ import (
 const zookeepers = 3
 
 // ZooKeeper is a running ensemble with ZooKeeper's default settings.
-type ZooKeeper struct{ *servers.Ensemble }
+type ZooKeeper struct {
+	*servers.Ensemble
+	uncounted
+}
 
 // StartZooKeeper starts an ensemble. The caller stops it.
 func StartZooKeeper(context.Context) (Server, error) {
@@ -27,7 +30,7 @@ func StartZooKeeper(context.Context) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ZooKeeper{e}, nil
+	return &ZooKeeper{Ensemble: e}, nil
 }
 
 // Received is how many requests the servers have received on the connections that
@@ -48,12 +51,6 @@ func (z *ZooKeeper) Version(context.Context) (string, error) {
 	version, _, _ := strings.Cut(strings.TrimPrefix(line, "Zookeeper version: "), "-")
 	return fmt.Sprintf("ZooKeeper %s, %d servers", version, zookeepers), nil
 }
-
-// ResetStats implements Server.
-func (z *ZooKeeper) ResetStats(context.Context) error { return nil }
-
-// Stats implements Server: ZooKeeper does not count by kind.
-func (z *ZooKeeper) Stats(context.Context) (Stats, error) { return nil, nil }
 
 // CPU implements Server. It is the sum of all servers.
 func (z *ZooKeeper) CPU(context.Context) (sum float64, err error) {
