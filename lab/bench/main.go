@@ -30,8 +30,9 @@
 //	internal/suite       what is measured, one file each
 //	internal/target      servers: started, asked, stopped
 //	internal/worker      the work, in this process or in many
-//	internal/report      table, page, JSON, charts
-//	figures*.go          the numbers that the documents promise
+//	internal/report      table, page, JSON
+//	internal/picture     charts
+//	figures*.go          the numbers that the documents promise; readings.go reads them from cells
 //	floors.txt           what they must not fall below
 package main
 

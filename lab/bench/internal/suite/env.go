@@ -38,12 +38,17 @@ func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
 	return &other
 }
 
-// fresh returns the same place with another server, which the caller stops.
-func (e *Env) fresh(ctx context.Context) (*Env, error) {
+// at returns the same place with another server.
+func (e *Env) at(server target.Server) *Env {
 	other := *e
-	var err error
-	other.Server, err = e.Start(ctx)
-	return &other, err
+	other.Server = server
+	return &other
+}
+
+// fresh is at a new server, which the caller stops.
+func (e *Env) fresh(ctx context.Context) (*Env, error) {
+	server, err := e.Start(ctx)
+	return e.at(server), err
 }
 
 // AtLeast returns the same place with repetitions that last so long or longer: many
@@ -95,6 +100,24 @@ func (e *Env) interleave(ctx context.Context, runs []run) (Cells, error) {
 				return nil, err
 			}
 		}
+	}
+	return cells, nil
+}
+
+// alone runs one of them once.
+func (e *Env) alone(ctx context.Context, r run) (*Cell, error) {
+	cell := &Cell{Case: r.kase, Candidate: r.candidate}
+	return cell, e.once(ctx, r, cell, e.Repetitions)
+}
+
+// collect measures one after the other.
+func collect[T any](all []T, measure func(T) (Cells, error)) (cells Cells, err error) {
+	for _, one := range all {
+		more, err := measure(one)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, more...)
 	}
 	return cells, nil
 }

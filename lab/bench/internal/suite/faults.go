@@ -4,7 +4,6 @@ package suite
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
@@ -28,25 +27,15 @@ const noticed = 3 * time.Second
 
 // Faulty measures candidates under each of the faults, on separate servers.
 func (e *Env) Faulty(ctx context.Context, candidates []*candidate.Candidate, faults []Fault) (Cells, error) {
-	var all Cells
-	for _, f := range faults {
-		cells, err := e.faulty(ctx, candidates, f)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Case, err)
-		}
-		all = append(all, cells...)
-	}
-	return all, nil
+	return collect(faults, func(f Fault) (Cells, error) { return e.faulty(ctx, candidates, f) })
 }
 
 func (e *Env) faulty(ctx context.Context, candidates []*candidate.Candidate, f Fault) (Cells, error) {
-	server, err := e.Start(ctx)
+	here, err := e.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer server.Stop()
-	here := *e
-	here.Server = server
+	defer here.Server.Stop()
 	lockers, closeLockers, err := here.openOne(ctx, candidates)
 	if err != nil {
 		return nil, err
@@ -58,7 +47,7 @@ func (e *Env) faulty(ctx context.Context, candidates []*candidate.Candidate, f F
 	for i, c := range candidates { // all is well at first
 		worker.Run(ctx, lockers[i:i+1], task(c, e.For/warmUp), 0)
 	}
-	undo, err := f.Inject(server)
+	undo, err := f.Inject(here.Server)
 	if undo != nil {
 		defer undo()
 	}

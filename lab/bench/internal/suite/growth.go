@@ -91,8 +91,7 @@ func (e *Env) GrowNames(ctx context.Context, candidates []*candidate.Candidate, 
 				return nil, err
 			}
 		}
-		there := *e
-		there.Server = holding.server
+		there := e.at(holding.server)
 		for _, c := range candidates {
 			lockers, err := there.openMany(ctx, c, nameClients)
 			if err != nil {
@@ -100,8 +99,7 @@ func (e *Env) GrowNames(ctx context.Context, candidates []*candidate.Candidate, 
 			}
 			defer closeAll(lockers)
 			runs = append(runs, run{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
-				here := *e
-				here.Server = holding.server
+				here := e.at(holding.server)
 				before, err := here.Server.Memory(ctx)
 				if err != nil {
 					return nil, err

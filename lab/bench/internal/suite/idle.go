@@ -20,18 +20,12 @@ const (
 // Idle lets so many lockers wait for a lock that is held, and returns how many
 // commands were sent while they waited, and how many pings.
 func (e *Env) Idle(ctx context.Context, candidates []*candidate.Candidate, waiters int) (Cells, error) {
-	var cells Cells
-	for _, c := range candidates {
-		cell := &Cell{Case: Waiting(waiters), Candidate: c.Name}
-		err := e.once(ctx, run{cell.Case, c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
+	return collect(candidates, func(c *candidate.Candidate) (Cells, error) {
+		cell, err := e.alone(ctx, run{Waiting(waiters), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 			return e.idle(ctx, c, waiters)
-		}}, cell, e.Repetitions)
-		if err != nil {
-			return nil, err
-		}
-		cells = append(cells, cell)
-	}
-	return cells, nil
+		}})
+		return Cells{cell}, err
+	})
 }
 
 func (e *Env) idle(ctx context.Context, c *candidate.Candidate, waiters int) (Sample, error) {

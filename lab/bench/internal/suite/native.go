@@ -108,19 +108,6 @@ func (f field) waiters() *Part {
 	}
 }
 
-// collect measures one size after the other.
-func collect(sizes []int, one func(n int) (Cells, error)) (Cells, error) {
-	var all Cells
-	for _, n := range sizes {
-		cells, err := one(n)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, cells...)
-	}
-	return all, nil
-}
-
 // Quorum is the suite of five Redis servers of which a majority decides.
 var Quorum = &Suite{Name: "quorum", Start: target.StartFive, Parts: []*Part{quorumUncontended, quorumFaults}}
 

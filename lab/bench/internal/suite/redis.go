@@ -60,15 +60,9 @@ var redisFleet = &Part{
 	Metrics: []string{ServerCPU, Rate, Commands, CPU, P50, P99},
 	Ratio:   ServerCPU, Chart: Chart{Metric: ServerCPU, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		var all Cells
-		for _, pause := range []time.Duration{0, 20 * time.Millisecond} {
-			cells, err := e.Lasting(e.Repetitions, e.For/2).Fleet(ctx, redisAlone, 64, pause)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, cells...)
-		}
-		return all, nil
+		return collect([]time.Duration{0, 20 * time.Millisecond}, func(pause time.Duration) (Cells, error) {
+			return e.Lasting(e.Repetitions, e.For/2).Fleet(ctx, redisAlone, 64, pause)
+		})
 	},
 }
 
@@ -91,44 +85,32 @@ var redisProcesses = &Part{
 	Metrics: []string{Handoff50, Handoff99, Rate, Cross, Jain, Overlaps, Commands, Usec, CPU},
 	Ratio:   Handoff50, Bare: candidate.PingPong.Name, Chart: Chart{Metric: Handoff50, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		var all Cells
-		for _, n := range []int{2, 8, 64} {
+		return collect([]int{2, 8, 64}, func(n int) (Cells, error) {
 			here, candidates := e, append([]*candidate.Candidate{candidate.PingPong}, redisWaiting...)
 			if n < manyProcesses { // each of these takes the memory of ten others
 				candidates = append(candidates, redisJava...)
 			} else {
 				here = e.AtLeast(time.Duration(n) * 20 * time.Millisecond)
 			}
-			cells, err := here.crowds(ctx, candidates, n, []int{1})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, cells...)
-		}
-		return all, nil
+			return here.crowds(ctx, candidates, n, []int{1})
+		})
 	},
 }
 
 // crowds runs each candidate with so many processes and goroutines, with an empty
 // section and one of a millisecond.
 func (e *Env) crowds(ctx context.Context, candidates []*candidate.Candidate, processes int, goroutines []int) (Cells, error) {
-	var all Cells
 	var f fleet
 	defer f.stop()
-	for _, g := range goroutines {
-		for _, section := range []time.Duration{0, time.Millisecond} {
+	return collect(goroutines, func(g int) (Cells, error) {
+		return collect([]time.Duration{0, time.Millisecond}, func(section time.Duration) (Cells, error) {
 			var crowds []Crowd
 			for _, c := range candidates {
 				crowds = append(crowds, Crowd{c, processes, g, section})
 			}
-			cells, err := e.contend(ctx, crowds, &f)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, cells...)
-		}
-	}
-	return all, nil
+			return e.contend(ctx, crowds, &f)
+		})
+	})
 }
 
 var redisWaiters = &Part{
@@ -138,17 +120,11 @@ var redisWaiters = &Part{
 	Metrics: []string{Commands, Usec, Rate, Jain, CPU},
 	Chart:   Chart{Metric: Commands, X: "waiters"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		var all Cells
-		for _, n := range []int{1, 2, 16, 200, 1000} {
-			cells, err := e.AtLeast(time.Duration(n)*2*time.Millisecond).GrowWaiters(ctx, []*candidate.Candidate{
+		return collect([]int{1, 2, 16, 200, 1000}, func(n int) (Cells, error) {
+			return e.AtLeast(time.Duration(n)*2*time.Millisecond).GrowWaiters(ctx, []*candidate.Candidate{
 				candidate.FencelockRueidis, candidate.FencelockGoRedis, candidate.RueidislockFast, candidate.RedsyncTuned,
 			}, []int{n})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, cells...)
-		}
-		return all, nil
+		})
 	},
 }
 
@@ -179,14 +155,13 @@ var redisHolding = &Part{
 			{candidate.FencelockRueidis, 10_000}, {candidate.FencelockRueidis, 100_000}, {candidate.FencelockRueidis, 1_000_000},
 			{candidate.RueidislockDefault, 10_000}, {candidate.RueidislockFast, 10_000}, {candidate.RueidislockFast, 100_000},
 		} {
-			cell := &Cell{Case: LocksHeld(h.n), Candidate: h.c.Name}
-			err := e.once(ctx, run{cell.Case, h.c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
+			cell, err := e.alone(ctx, run{LocksHeld(h.n), h.c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 				cells, err := e.Holding(ctx, h.c, h.n, holdFor)
 				if err != nil {
 					return nil, err
 				}
 				return cells[0].Samples[0], nil
-			}}, cell, e.Repetitions)
+			}})
 			if err != nil {
 				return nil, err
 			}

@@ -56,8 +56,7 @@ func (e *Env) sweep(ctx context.Context, locks, sessions int) (before, swept Sam
 		return nil, nil, err
 	}
 	defer holding.Stop()
-	there := *e
-	there.Server = holding.server
+	there := e.at(holding.server)
 	live, err := there.live(ctx, c, sessions)
 	if err != nil {
 		return nil, nil, err

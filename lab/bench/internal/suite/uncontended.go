@@ -25,8 +25,7 @@ func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate
 		return nil, err
 	}
 	defer closeLockers()
-	var all Cells
-	for _, n := range levels {
+	return collect(levels, func(n int) (Cells, error) {
 		var runs []run
 		for i, c := range candidates {
 			task := worker.Task{Name: fmt.Sprintf("own/%s/%d", c.Name, n), Own: true, Goroutines: n, Uncanceled: !e.requests, Requests: e.requests}
@@ -34,13 +33,8 @@ func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate
 				return e.own(ctx, c, lockers[i], task)
 			}})
 		}
-		cells, err := e.interleave(ctx, runs)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, cells...)
-	}
-	return all, nil
+		return e.interleave(ctx, runs)
+	})
 }
 
 // openOne opens a locker of each candidate, in this process.
