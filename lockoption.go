@@ -56,12 +56,10 @@ func MinHold(d time.Duration) LockOption {
 }
 
 // Linger keeps the lock in this process for up to d after it is unlocked, in case the process
-// wants it again: locking it then takes no round trip. It is for names that stay with a process,
-// such as the partition of a consumer.
+// wants it again: locking it then takes no round trip. It is for names that stay with a process.
 //
 // The lock is given back when another process waits for it or tries it, d after the first unlock,
-// after 255 locks without a round trip, when a renewal fails, and when the client is closed. For a
-// while after another process waited, every unlock gives it back.
+// after 255 locks without a round trip, when a renewal fails, and when the client is closed.
 //
 // Linger is for Mutex and LockAll, without MinHold, MaxHold and ReentrantAs, with d up to
 // [Options.TTL], on a store with [Guarantees.Linger]. An unlock that lingers does not ask the

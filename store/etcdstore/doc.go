@@ -74,4 +74,25 @@
 // seconds and up to a second late; so do MinHold, MaxHold and KeepFor, each by a key
 // on a separate lease, and never earlier than requested. The ages that Inspect
 // shows are by the clocks of the processes that wrote them, and for people only.
+//
+// # URLs
+//
+// [Open] takes:
+//
+//	etcd://[user:password@]host[:port][,host[:port]...][/namespace][?parameters]
+//
+// With etcds everything goes over TLS. The port is 2379 if none is given. Name all
+// members: a client goes on with another one when one is down. User and password are
+// escaped with % as everywhere in URLs. A setting that is in opts, too, must have the same
+// value there. The parameters:
+//
+//	namespace          Options.Namespace, instead of the path
+//	max_ttl            Options.MaxTTL, as 30s
+//	dial_timeout       how long connecting may take, 5s
+//	tls_ca             file with the certificates to trust, instead of the system's
+//	tls_cert, tls_key  files of the client's certificate
+//	tls_server_name    name to expect in the servers' certificates, instead of the host
+//
+// A URL with a password does not belong in a command line, where every user of the
+// machine can read it: take it from the environment or a file.
 package etcdstore

@@ -15,39 +15,12 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 )
 
-// Open connects to the server at a URL and returns a store that owns its client:
-// Store.Close closes it. Open checks the servers, as a store from New does later, and
-// returns an error for a wrong address or password, or for a server that cannot keep locks.
-// It gives up when ctx ends; the store does not use ctx after that. Errors never show a
-// password.
+// Open connects to the server at a URL and returns a store that owns its client: Store.Close
+// closes it. The package comment has the grammar of the URLs.
 //
-//	redis://[user[:password]@]host[:port][/database][?parameters]
-//	redis-sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/database][?parameters]
-//	redis-cluster://[user[:password]@]host[:port][,host[:port]...][?parameters]
-//
-// With rediss, rediss-sentinel and rediss-cluster everything goes over TLS;
-// valkey, valkeys-cluster and so on mean the same. Ports are 6379, and 26379 for
-// Sentinel, if none is given. User and password are those of the server, escaped
-// with % as everywhere in URLs; a password alone is written :password@. The
-// parameters:
-//
-//	client_name        what CLIENT LIST shows
-//	dial_timeout       how long connecting may take, 5s
-//	read_timeout       how long an answer may take if the call sets no bound, 3s
-//	pool_size          how many connections at most, 10 per CPU
-//	sentinel_user      user and password of the sentinels,
-//	sentinel_password  if they have their own
-//	tls_ca             file with the certificates to trust, instead of the system's
-//	tls_cert, tls_key  files of the client's certificate
-//	tls_server_name    name to expect in the server's certificate, instead of the host
-//	namespace, grace, max_ttl, buckets
-//	                   settings of the namespace, as in Options: grace=true, max_ttl=30s
-//	accept             codes of findings to accept, with commas between
-//
-// A setting that is in opts, too, must have the same value there.
-//
-// A URL with a password does not belong in a command line, where every user of the
-// machine can read it: take it from the environment or a file.
+// Open checks the servers, as a store from New does later, and returns an error for a wrong
+// address or password, or for a server that cannot keep locks. It gives up when ctx ends; the
+// store does not use ctx after that. Errors never show a password.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	t, err := parseURL(url, opts)
 	if err != nil {

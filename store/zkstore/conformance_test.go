@@ -34,15 +34,15 @@ func conform(t *testing.T, e *servers.Ensemble, cases []drivertest.Case) {
 	drivertest.RunCases(t, cases, slices.Repeat([]func(*testing.T) *drivertest.Harness{harness}, 16)...)
 }
 
-// roots gives every case its own root.
+// roots gives every case its own namespace.
 var roots atomic.Int64
 
 func harness(t *testing.T, e *servers.Ensemble) *drivertest.Harness {
-	root := fmt.Sprintf("/case%d", roots.Add(1))
+	namespace := fmt.Sprintf("case%d", roots.Add(1))
 	valve := &servers.Valve{}
 	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
-			s, err := zkstore.New(e.Addrs(), &zkstore.Options{Root: root, TickTime: servers.TickTime, MaxTTL: 50 * time.Second, Dial: valve.Dial})
+			s, err := zkstore.New(e.Addrs(), &zkstore.Options{Namespace: namespace, TickTime: servers.TickTime, MaxTTL: 50 * time.Second, Dial: valve.Dial})
 			if err == nil {
 				t.Cleanup(func() { s.Close() })
 			}

@@ -80,4 +80,23 @@
 //     hang on its own connection, and it ends when the session of the first one does.
 //   - The ensemble is rebuilt without its data: transactions are counted from one
 //     again, and tokens with them. docs/zookeeper.md describes what to do.
+//
+// # URLs
+//
+// [Open] takes:
+//
+//	zk://[user:password@]host[:port][,host[:port]...][/namespace][?parameters]
+//	zks://...
+//
+// zks is TLS, to the secureClientPort of the servers. The port is 2181 if none is given, with
+// zks 2281. The path is Options.Namespace, user and password are
+// Options.Auth. A setting that is in opts, too, must have the same value there. The
+// parameters:
+//
+//	namespace          Options.Namespace, instead of the path
+//	tick_time          Options.TickTime, as 2s
+//	min_ttl, max_ttl   Options.MinTTL and MaxTTL
+//	tls_ca, tls_cert,  files in PEM form: who signs the servers' certificates, and the
+//	tls_key            certificate and key of the client
+//	tls_server_name    the name in the servers' certificates, if it is not the host
 package zkstore

@@ -11,22 +11,16 @@ import (
 	"github.com/fencelock/fencelock/store/zkstore/internal/zktree"
 )
 
-// Defaults of Options.
-const (
-	DefaultRoot     = zktree.DefaultRoot
-	DefaultTickTime = zktree.DefaultTickTime
-)
-
 // Options of a Store. The zero value is good for most; nil is the same. Bad values
 // make New fail.
 type Options struct {
-	// Root is the node below which everything is kept: one or more names of
-	// letters, digits, dots, hyphens and underscores, each with a slash before it.
-	// All processes that share locks must use the same. Default DefaultRoot.
-	Root string
+	// Namespace is the node below which everything is kept: one or more names of letters,
+	// digits, dots, hyphens and underscores, with slashes between them. All processes that share
+	// locks must use the same. Default "fencelock".
+	Namespace string
 	// TickTime is the tickTime of the servers. A heartbeat proves that the ensemble
 	// knows of another one only if that was answered a tick before. Default
-	// DefaultTickTime, ZooKeeper's own default; too high a value is safe.
+	// 2 s, ZooKeeper's own default; too high a value is safe.
 	TickTime time.Duration
 	// MinTTL and MaxTTL bound the TTLs that can be requested. Set them if the servers
 	// set minSessionTimeout or maxSessionTimeout, MaxTTL to three quarters of the
@@ -45,7 +39,10 @@ type Options struct {
 func (o *Options) tree() zktree.Options {
 	t := zktree.Options{Package: "zkstore"}
 	if o != nil {
-		t.Root, t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial = o.Root, o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial
+		t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial = o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial
+		if o.Namespace != "" {
+			t.Root = "/" + o.Namespace
+		}
 	}
 	return t
 }

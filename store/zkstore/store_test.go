@@ -23,7 +23,7 @@ func TestBadOptionsAreErrors(t *testing.T) {
 	for want, f := range map[string]func() (*zkstore.Store, error){
 		"needs the servers": func() (*zkstore.Store, error) { return zkstore.New(nil, nil) },
 		"host:port":         func() (*zkstore.Store, error) { return zkstore.New([]string{"a"}, nil) },
-		"Options.Root":      func() (*zkstore.Store, error) { return zkstore.New(good, &zkstore.Options{Root: "a//b"}) },
+		"Options.Namespace": func() (*zkstore.Store, error) { return zkstore.New(good, &zkstore.Options{Namespace: "a//b"}) },
 		"Options.TickTime":  func() (*zkstore.Store, error) { return zkstore.New(good, &zkstore.Options{TickTime: 2}) },
 		"in order":          func() (*zkstore.Store, error) { return zkstore.New(good, &zkstore.Options{MaxTTL: time.Second}) },
 		"user:password":     func() (*zkstore.Store, error) { return zkstore.New(good, &zkstore.Options{Auth: "secret"}) },

@@ -13,12 +13,12 @@ import (
 // server listens.
 func TestOpenStore(t *testing.T) {
 	for url, want := range map[string]Options{
-		"zk://h/path":                                    {Root: "/path"},
-		"zk://h/path/?namespace=team%2Fapp":              {Root: "/team/app"},
-		"zk://h?namespace=team&max_ttl=20s&tick_time=1s": {Root: "/team", MaxTTL: 20 * time.Second, TickTime: time.Second},
+		"zk://h/path":                                    {Namespace: "path"},
+		"zk://h/path/?namespace=team%2Fapp":              {Namespace: "team/app"},
+		"zk://h?namespace=team&max_ttl=20s&tick_time=1s": {Namespace: "team", MaxTTL: 20 * time.Second, TickTime: time.Second},
 	} {
 		_, o, err := parseURL(url, nil)
-		if err != nil || o.Root != want.Root || o.MaxTTL != want.MaxTTL || o.TickTime != want.TickTime {
+		if err != nil || o.Root != "/"+want.Namespace || o.MaxTTL != want.MaxTTL || o.TickTime != want.TickTime {
 			t.Errorf("%s: got %+v, %v", url, o, err)
 		}
 	}
@@ -32,10 +32,10 @@ func TestOpenStore(t *testing.T) {
 
 // TestOptionsAndURLMustNotDiffer: a setting in both places must have one value.
 func TestOptionsAndURLMustNotDiffer(t *testing.T) {
-	opts := &Options{Root: "/mine", TickTime: time.Second, MinTTL: 2 * time.Second, MaxTTL: 20 * time.Second, Auth: "ann:secret"}
+	opts := &Options{Namespace: "mine", TickTime: time.Second, MinTTL: 2 * time.Second, MaxTTL: 20 * time.Second, Auth: "ann:secret"}
 	storetest.Differ(t, func(url string) error { _, _, err := parseURL(url, opts); return err }, map[string]string{
-		"zk://h/path":         "Options.Root",
-		"zk://h?namespace=x":  "Options.Root",
+		"zk://h/path":         "Options.Namespace",
+		"zk://h?namespace=x":  "Options.Namespace",
 		"zk://h?tick_time=2s": "Options.TickTime",
 		"zk://h?min_ttl=1s":   "Options.MinTTL",
 		"zk://h?max_ttl=30s":  "Options.MaxTTL",

@@ -185,9 +185,11 @@ func rootNames(t tree) (all, types []string) {
 	return all, types
 }
 
-// withoutExample returns the types of the root package that no example of it shows: by its name, or by being used in one.
+// withoutExample returns the types of the root package that no example of it shows: by its name, or by being used in one,
+// itself or one of its constants.
 func withoutExample(t tree, types []string) []string {
 	shown := map[string]bool{}
+	constants := map[string]string{"Efficiency": "Need", "LeaseReleased": "EventKind", "LossMaxHold": "LossReason", "Once": "OnceResult"}
 	for _, f := range t.goFiles() {
 		if f.dir() != "." || !f.isTest() {
 			continue
@@ -195,10 +197,10 @@ func withoutExample(t tree, types []string) []string {
 		for _, d := range f.ast.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "Example") {
 				name, _, _ := strings.Cut(strings.TrimPrefix(fn.Name.Name, "Example"), "_")
-				shown[name] = true
+				shown[name], shown[constants[name]] = true, true
 				ast.Inspect(fn, func(n ast.Node) bool {
 					if s, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(s.X) == "fencelock" {
-						shown[s.Sel.Name] = true
+						shown[s.Sel.Name], shown[constants[s.Sel.Name]] = true, true
 					}
 					return true
 				})

@@ -16,7 +16,6 @@ import (
 	"github.com/fencelock/fencelock/lab/internal/server"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/sqlstore"
-	"github.com/fencelock/fencelock/store/zkstore"
 	"github.com/go-zookeeper/zk"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -126,13 +125,13 @@ func countZooKeeper(addrs []string) (int64, error) {
 		return 0, err
 	}
 	defer c.Close()
-	spread, _, err := c.Children(zkstore.DefaultRoot + "/l")
+	spread, _, err := c.Children("/fencelock/l")
 	if err != nil {
 		return 0, err
 	}
 	all := int64(0)
 	for _, under := range append([]string{"s"}, prefixed("l/", spread)...) {
-		below, err := countBelow(c, zkstore.DefaultRoot+"/"+under)
+		below, err := countBelow(c, "/fencelock/"+under)
 		if err != nil {
 			return 0, err
 		}

@@ -78,7 +78,7 @@ func New(servers []string, opts Options) (*Store, error) {
 	case len(servers) == 0:
 		return nil, s.errorf("New needs the servers of the ensemble, as host:port")
 	case !GoodRoot(o.Root):
-		return nil, s.errorf("Options.Root is %q; write a path such as /fencelock, of letters, digits, dots, hyphens and underscores", o.Root)
+		return nil, s.errorf("Options.Namespace is %q; write a path such as fencelock, without a slash at its ends, of letters, digits, dots, hyphens and underscores", o.Root[1:])
 	case o.TickTime < time.Millisecond:
 		return nil, s.errorf("Options.TickTime is %v; it must be the tickTime of the servers, whose default is 2s", o.TickTime)
 	case o.MinTTL <= 0 || o.MaxTTL < o.MinTTL:
