@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/sqlstore/internal/lockrow"
@@ -80,6 +81,7 @@ func (ss *session) enqueue(ctx context.Context, c *lockrow.Claim, name string, w
 		known, _ = ss.store.recent.of(name)
 	}
 	ss.queued(w, out.Position, b.Counter, known.pace)
+	ss.noteRead(w, out, b.Counter, time.Now())
 	return out, true, nil
 }
 

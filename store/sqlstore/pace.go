@@ -21,10 +21,16 @@ func (pollWaker) close()       {}
 
 // next implements waker.
 func (pollWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error) {
-	if out, err := ss.read(ctx, c, w, 0); err != nil || out.State != driver.Queued {
-		return out, err
+	ss.mu.Lock()
+	at := w.pollAt
+	ss.mu.Unlock()
+	if !time.Now().Before(at) { // otherwise the claim was attempted again meanwhile
+		if out, err := ss.read(ctx, c, w, 0); err != nil || out.State != driver.Queued {
+			return out, err
+		}
+		at = ss.planPoll(w)
 	}
-	return ss.sleep(ctx, c, w, time.After(ss.pollPause(w)), nil)
+	return ss.sleep(ctx, c, w, time.After(time.Until(at)), nil)
 }
 
 // read polls for a claim whose session is listened for since then; 0 if it is not. What is granted later is pushed.
@@ -47,6 +53,8 @@ func (ss *session) sleep(ctx context.Context, c *driver.Claim, w *waiting, again
 	select {
 	case <-w.notified:
 		return ss.pushedTo(c, w)
+	case <-w.look:
+		return ss.poll(ctx, c, w)
 	case <-again:
 	case <-changed:
 	case <-ctx.Done():
@@ -55,12 +63,13 @@ func (ss *session) sleep(ctx context.Context, c *driver.Claim, w *waiting, again
 	return driver.Outcome{State: driver.Queued}, nil
 }
 
-// pollPause is how long a claim waits before it polls again.
-func (ss *session) pollPause(w *waiting) time.Duration {
+// planPoll returns when a claim polls next whose row was read just now.
+func (ss *session) planPoll(w *waiting) time.Time {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w.polls++
-	return pollPause(w.polls-1, w.place, w.pace, time.Since(w.moved), rand.Float64())
+	w.pollAt = time.Now().Add(pollPause(w.polls-1, w.place, w.pace, time.Since(w.moved), rand.Float64()))
+	return w.pollAt
 }
 
 // When a claim that waits polls and listens, by its place in the queue and by the pace of the
@@ -76,21 +85,17 @@ const (
 	slowestPace = 200 * time.Millisecond
 	// longestStillFirst and longestStill bound the pauses of the first claim and of those far
 	// back while the lock stays held.
-	longestStillFirst, longestStill = time.Second, 5 * time.Second
+	longestStillFirst, longestStill = 3 * time.Second, 5 * time.Second
 )
 
 // pollPause is how long a claim waits before it polls again. Those in front add a tenth
 // each time, so a handoff is noticed, on average, a twentieth later than it could be;
 // those further back begin later and add half. Once handoffs were seen, a claim waits for
 // most of the time that those before it need at their pace. The longer the lock was still,
-// the longer the pauses: a twentieth of that for the first in the queue, a tenth for the
-// others, which do not get the lock next, and the more the further back. jitter is in [0, 1).
+// the longer the pauses: an eighth of that at most, and the more the further back. jitter is in [0, 1).
 func pollPause(polls, place int, pace, still time.Duration, jitter float64) time.Duration {
 	d, grow := float64(shortestPause)*float64(1+2*min(place, 20)), 1.1
-	longest := min(still/20, longestStillFirst)
-	if place > 0 {
-		longest = min(still/10, longestStillFirst*time.Duration(2+place)/2, longestStill)
-	}
+	longest := min(still/8, longestStillFirst*time.Duration(2+place)/2, longestStill)
 	if place > 1 {
 		grow = 1.5
 	}

@@ -48,9 +48,10 @@ type waiting struct {
 	progress
 	handoff
 	queued    bool
-	listenAt  time.Time     // when it comes near the front of the queue
-	listening int64         // since when its session was listened for when it was attempted
-	polls     int           // since the lock was seen to change hands
+	listenAt  time.Time // when it comes near the front of the queue
+	listening int64     // since when its session was listened for when it was attempted
+	read      lastRead
+	look      chan struct{} // has room for one: the claim may have been granted without a notification
 	notified  chan struct{} // closed when granted or err is set
 	granted   driver.Token
 	err       error
@@ -64,6 +65,8 @@ type progress struct {
 	counter int64         // of the lock then
 	moved   time.Time     // when that was seen first
 	pace    time.Duration // of a handoff, as far as it is known; 0 if it is not
+	polls   int           // since the lock was seen to change hands
+	pollAt  time.Time     // when it polls next
 }
 
 func (w *waiting) end(err error) {
@@ -86,7 +89,7 @@ func (ss *session) expect(seq uint64, listen bool) *waiting {
 	defer ss.mu.Unlock()
 	w := ss.waits[seq]
 	if w == nil {
-		w = &waiting{notified: make(chan struct{}), listening: since, progress: progress{moved: time.Now()}}
+		w = &waiting{notified: make(chan struct{}), look: make(chan struct{}, 1), listening: since, progress: progress{moved: time.Now()}}
 		ss.waits[seq] = w
 	}
 	return w
@@ -228,6 +231,7 @@ func (ss *session) noteCounter(w *waiting, counter int64, first bool) (moved boo
 		w.place = max(0, w.place-int(n))
 		w.pace = paceOf(time.Since(w.moved), int(n))
 		w.moved, moved = time.Now(), true
+		w.read = lastRead{}
 	}
 	if first {
 		w.place = 0

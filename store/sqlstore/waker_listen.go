@@ -33,7 +33,7 @@ func (l listenWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *
 	}
 	var again <-chan time.Time // without a Stop: an unreferenced timer is collected
 	if since == 0 {
-		again = time.After(ss.pollPause(w))
+		again = time.After(time.Until(ss.planPoll(w)))
 	}
 	return ss.sleep(ctx, c, w, again, changed)
 }
