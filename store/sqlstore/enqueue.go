@@ -76,10 +76,7 @@ func (ss *session) enqueue(ctx context.Context, c *lockrow.Claim, name string, w
 		return driver.Outcome{}, false, err
 	}
 	ss.store.recent.queued(name, out.Position)
-	var known recentLock
-	if ss.store.listens() { // polls that are planned by an old pace are late, and make it slower
-		known, _ = ss.store.recent.of(name)
-	}
+	known, _ := ss.store.recent.of(name)
 	ss.queued(w, out.Position, b.Counter, known.pace)
 	ss.noteRead(w, out, b.Counter, time.Now())
 	return out, true, nil

@@ -116,11 +116,11 @@ const (
 	longestRest = 250 * time.Millisecond
 )
 
-// listenAfter is for how long a claim need not listen: as long as those before it need, at
+// restFor is for how long a claim need neither listen nor wait for a handoff lock: as long as those before it need, at
 // their pace, until it is near the front of the queue, less a sixth. Each connection that
 // listens is woken by each notification, so in a crowd most of them would be woken for
-// others.
-func listenAfter(place int, pace time.Duration) time.Duration {
+// others; and a server takes a long chain of waits for a deadlock.
+func restFor(place int, pace time.Duration) time.Duration {
 	if pace <= 0 || pace > slowPace || place <= farFromFront {
 		return 0
 	}

@@ -61,7 +61,7 @@ func TestListenAfter(t *testing.T) {
 		{60, 0, 0}, {60, time.Second, 0}, {farFromFront, time.Millisecond, 0}, {0, time.Millisecond, 0},
 		{nearFront + 60, 3 * time.Millisecond, 150 * time.Millisecond}, {5000, 3 * time.Millisecond, longestRest},
 	} {
-		if d := listenAfter(tt.place, tt.pace); d != tt.want {
+		if d := restFor(tt.place, tt.pace); d != tt.want {
 			t.Errorf("place %d at a pace of %v: %v, want %v", tt.place, tt.pace, d, tt.want)
 		}
 	}

@@ -265,7 +265,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	var w *waiting
 	if c.Queue {
 		known, _ := ss.store.recent.of(c.Name)
-		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
+		w = ss.expect(c.Seq, restFor(known.place, known.pace) == 0)
 		ss.mu.Lock()
 		w.plain = claim.Plain == 1
 		ss.mu.Unlock()

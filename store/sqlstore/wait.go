@@ -48,7 +48,7 @@ type waiting struct {
 	progress
 	handoff
 	queued    bool
-	listenAt  time.Time // when it comes near the front of the queue
+	nearAt    time.Time // when it comes near the front of the queue
 	listening int64     // since when its session was listened for when it was attempted
 	read      lastRead
 	look      chan struct{} // has room for one: the claim may have been granted without a notification
@@ -110,8 +110,22 @@ func (ss *session) queued(w *waiting, place int, counter int64, pace time.Durati
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	now := time.Now()
+	w.since, w.first, w.nearAt = now, place, now.Add(restFor(place, pace))
+	if !ss.store.listens() { // polls that are planned by an old pace are late, and make it slower
+		pace = 0
+	}
 	w.queued, w.place, w.counter, w.moved, w.pace = true, place, counter, now, pace
-	w.since, w.first, w.listenAt = now, place, now.Add(listenAfter(place, pace))
+}
+
+// rest lets a claim that is far from the front of the queue do nothing until it is near, or notified.
+func (w *waiting) rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.notified:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // waitsNow reports whether a claim of the session waits.

@@ -22,6 +22,15 @@ func (h handoffWaker) close()               { h.locks.close() }
 
 // next implements waker.
 func (h handoffWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error) {
+	ss.mu.Lock()
+	far := time.Until(w.nearAt)
+	if w.before == 0 || w.wait != nil {
+		far = 0
+	}
+	ss.mu.Unlock()
+	if far > 0 { // the server refuses a wait behind a chain of 32 others
+		w.rest(ctx, far)
+	}
 	wait := ss.beginWait(c, w)
 	if wait == nil {
 		return pollWaker{}.next(ctx, ss, c, w)

@@ -50,9 +50,9 @@ func (ss *session) mayHaveMissed(w *waiting, since int64) bool {
 // claim waits or is watched.
 func (l listenWaker) sleepUntilNear(ctx context.Context, ss *session, w *waiting) bool {
 	ss.mu.Lock()
-	d, all := time.Until(w.listenAt), len(ss.notices.watched) == 0
+	d, all := time.Until(w.nearAt), len(ss.notices.watched) == 0
 	for _, other := range ss.waits {
-		all = all && time.Until(other.listenAt) > 0
+		all = all && time.Until(other.nearAt) > 0
 	}
 	ss.mu.Unlock()
 	if d <= 0 {
@@ -61,12 +61,6 @@ func (l listenWaker) sleepUntilNear(ctx context.Context, ss *session, w *waiting
 	if all {
 		l.pause(ss)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-w.notified:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	w.rest(ctx, d)
 	return true
 }
