@@ -85,17 +85,21 @@ const (
 	slowestPace = 200 * time.Millisecond
 	// longestStillFirst and longestStill bound the pauses of the first claim and of those far
 	// back while the lock stays held.
-	longestStillFirst, longestStill = 3 * time.Second, 5 * time.Second
+	longestStillFirst, longestStill = time.Second, 5 * time.Second
 )
 
 // pollPause is how long a claim waits before it polls again. Those in front add a tenth
 // each time, so a handoff is noticed, on average, a twentieth later than it could be;
 // those further back begin later and add half. Once handoffs were seen, a claim waits for
 // most of the time that those before it need at their pace. The longer the lock was still,
-// the longer the pauses: an eighth of that at most, and the more the further back. jitter is in [0, 1).
+// the longer the pauses: a twentieth of that for the first in the queue, a tenth for the
+// others, which do not get the lock next, and the more the further back. jitter is in [0, 1).
 func pollPause(polls, place int, pace, still time.Duration, jitter float64) time.Duration {
 	d, grow := float64(shortestPause)*float64(1+2*min(place, 20)), 1.1
-	longest := min(still/8, longestStillFirst*time.Duration(2+place)/2, longestStill)
+	longest := min(still/20, longestStillFirst)
+	if place > 0 {
+		longest = min(still/10, longestStillFirst*time.Duration(2+place)/2, longestStill)
+	}
 	if place > 1 {
 		grow = 1.5
 	}

@@ -31,15 +31,15 @@ func TestPollPause(t *testing.T) {
 }
 
 // TestPollPauseOfAStillLock: the longer a lock stays held, the less often it is polled, most of
-// all by claims that do not get it next. A handoff is noticed an eighth of that time late at most.
+// all by claims that do not get it next. A handoff is noticed a tenth of that time late at most.
 func TestPollPauseOfAStillLock(t *testing.T) {
 	for _, tt := range []struct {
 		place       int
 		still, want time.Duration
 	}{
-		{0, 400 * time.Millisecond, longestPause}, {0, 4 * time.Second, 500 * time.Millisecond}, {0, time.Hour, longestStillFirst},
-		{9, 300 * time.Millisecond, longestPause}, {9, 4 * time.Second, 500 * time.Millisecond}, {60, time.Hour, longestStill},
-		{1, time.Hour, longestStillFirst * 3 / 2},
+		{0, 500 * time.Millisecond, longestPause}, {0, 4 * time.Second, 200 * time.Millisecond}, {0, time.Hour, longestStillFirst},
+		{9, 300 * time.Millisecond, longestPause}, {9, 4 * time.Second, 400 * time.Millisecond}, {60, time.Hour, longestStill},
+		{2, time.Hour, 2 * longestStillFirst},
 	} {
 		if d := pollPause(1000, tt.place, 0, tt.still, 0.5); d != tt.want {
 			t.Errorf("place %d of a lock that was still for %v: %v, want %v", tt.place, tt.still, d, tt.want)
@@ -61,7 +61,7 @@ func TestListenAfter(t *testing.T) {
 		{60, 0, 0}, {60, time.Second, 0}, {farFromFront, time.Millisecond, 0}, {0, time.Millisecond, 0},
 		{nearFront + 60, 3 * time.Millisecond, 150 * time.Millisecond}, {5000, 3 * time.Millisecond, longestRest},
 	} {
-		if d := restFor(tt.place, tt.pace); d != tt.want {
+		if d := listenAfter(tt.place, tt.pace); d != tt.want {
 			t.Errorf("place %d at a pace of %v: %v, want %v", tt.place, tt.pace, d, tt.want)
 		}
 	}
