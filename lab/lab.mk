@@ -43,6 +43,10 @@ figures-grace:
 figures-house:
 	go test ./lab/repo/repotest -count=1 -v -run '^TestHouseFigures$$'
 
+# Count what users type: identifiers, long comments, types without an example, options, and changes against the snapshot.
+figures-api:
+	go test ./lab/repo/repotest -count=1 -v -run '^TestAPI'
+
 # Measure what the documents claim.
 figures-core:
 	go run ./lab/bench -figures core

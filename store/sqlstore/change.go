@@ -131,7 +131,7 @@ func (s *Store) write(ctx context.Context, name string, who *session, l *loaded,
 func (s *Store) notifications(pushes, notices []lockrow.Push) string {
 	var list [][2]string
 	add := func(session, payload string) {
-		list = append(list, [2]string{channelPrefix(s.opts.Prefix) + session, payload})
+		list = append(list, [2]string{channelPrefix(s.opts.prefix()) + session, payload})
 	}
 	for _, p := range pushes {
 		add(p.Session, strconv.FormatUint(p.Seq, 10)+" "+strconv.FormatInt(p.Counter, 10))

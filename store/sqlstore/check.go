@@ -18,7 +18,7 @@ import (
 // asked.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), silent: s.listener.isSilent(), noHandoffLocks: s.handoffLocks.off(),
-		prefix: s.opts.Prefix, grants: s.grantsText()}
+		prefix: s.opts.prefix(), grants: s.grantsText()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 		}))
 	}
 	for _, text := range texts {
-		text = strings.NewReplacer("{p}", s.opts.Prefix, "{schema}", s.schemaName(), "{tables}", s.tableNames(), "{bare}", channelPrefix(s.opts.Prefix)).Replace(text)
+		text = strings.NewReplacer("{p}", s.opts.prefix(), "{schema}", s.schemaName(), "{tables}", s.tableNames(), "{bare}", channelPrefix(s.opts.prefix())).Replace(text)
 		err := s.rows(ctx, "check", text, nil, func() {}, func(r *sql.Rows) error {
 			var name, value sql.NullString
 			err := r.Scan(&name, &value)
@@ -91,14 +91,14 @@ var mysqlFacts = []string{
 
 // schemaName is where MySQL has the tables, as an expression.
 func (s *Store) schemaName() string {
-	if schema, _, ok := strings.Cut(s.opts.Prefix, "."); ok {
+	if schema, _, ok := strings.Cut(s.opts.prefix(), "."); ok {
 		return "'" + schema + "'"
 	}
 	return "DATABASE()"
 }
 
 func (s *Store) tableNames() string {
-	p := channelPrefix(s.opts.Prefix)
+	p := channelPrefix(s.opts.prefix())
 	return "'" + p + "incarnation', '" + p + "session', '" + p + "lock'"
 }
 

@@ -28,7 +28,7 @@ func TestClockSetBack(t *testing.T) {
 		s := k.store(t, db, &opts)
 		dead, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 4 * time.Second})
 		must.OK(t, err)
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = 0"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"incarnation SET grace_end = 0"))
 		_, err = dead.Attempt(ctxb, plain(1, "x"))
 		must.OK(t, err)
 		held := plain(2, "held")
@@ -38,13 +38,13 @@ func TestClockSetBack(t *testing.T) {
 		idle, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 4 * time.Second})
 		must.OK(t, err)
 
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = incarnation + "+aYear))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"session SET ends = ends + "+aYear))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"incarnation SET grace_end = incarnation + "+aYear))
 		move := "grants = JSON_SET(grants, '$[0].minend', CAST(JSON_EXTRACT(grants, '$[0].minend') AS SIGNED) + " + aYear + ")"
 		if k.dialect == sqlstore.PostgreSQL {
 			move = "grants = jsonb_set(grants, '{0,minend}', to_jsonb((grants->0->>'minend')::bigint + " + aYear + "))"
 		}
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+move+" WHERE name = 'held'"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"lock SET "+move+" WHERE name = 'held'"))
 
 		if _, err := idle.KeepAlive(ctxb); err != nil {
 			t.Errorf("the session that lives: %v", err)
@@ -56,7 +56,7 @@ func TestClockSetBack(t *testing.T) {
 		must.OK(t, sqlstore.Sweep(ctxb, s))
 		var ahead int
 		tomorrow := time.Now().Add(24 * time.Hour).UnixMicro()
-		must.OK(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
+		must.OK(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix(), tomorrow)).Scan(&ahead))
 		if ahead != 0 {
 			t.Errorf("%d sessions still end next year", ahead)
 		}
@@ -73,11 +73,11 @@ func TestClockSetBackBehindAHolder(t *testing.T) {
 		holder, waiter := open(t, s), open(t, s)
 		attempt(t, holder, plain(1, "x"), driver.Granted)
 		attempt(t, waiter, queued(1, "x"), driver.Queued)
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"session SET ends = ends + "+aYear))
 		attempt(t, waiter, queued(1, "x"), driver.Queued)
 		var ahead int
 		tomorrow := time.Now().Add(24 * time.Hour).UnixMicro()
-		must.OK(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
+		must.OK(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix(), tomorrow)).Scan(&ahead))
 		if ahead != 0 {
 			t.Errorf("%d sessions still end next year", ahead)
 		}

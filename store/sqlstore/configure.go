@@ -28,7 +28,7 @@ func (s *Store) Settings(ctx context.Context) ([]driver.Setting, error) {
 	case err != nil:
 		return nil, err
 	case m.layout != layout:
-		return nil, otherVersion(s.opts.Prefix, m.layout)
+		return nil, otherVersion(s.opts.prefix(), m.layout)
 	}
 	own := s.memory.asks()
 	asked := ""
@@ -77,10 +77,10 @@ func (s *Store) Configure(ctx context.Context, name, value string) error {
 		return err
 	case rest > 0:
 		return fmt.Errorf("sqlstore: set %s=%s in the tables %s*: earlier leases may be trusted until the grace period is over; repeat this in %v: %w",
-			name, value, s.opts.Prefix, rest.Round(time.Second)+time.Second, driver.ErrRefused)
+			name, value, s.opts.prefix(), rest.Round(time.Second)+time.Second, driver.ErrRefused)
 	case more > 0:
 		return fmt.Errorf("sqlstore: set %s=%s in the tables %s*: %d open sessions ask for more; deploy their processes with %s=%s first, then repeat this: %w",
-			name, value, s.opts.Prefix, more, name, value, driver.ErrRefused)
+			name, value, s.opts.prefix(), more, name, value, driver.ErrRefused)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (s *Store) Begin(ctx context.Context) error {
 	r := s.memory.knows(noInc)
 	n, err := s.changed(ctx, "beginNew", layout, r.grace, r.maxTTL)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("sqlstore: the tables %s* are set up: earlier leases may be trusted, so a data loss needs its grace period: %w", s.opts.Prefix, driver.ErrRefused)
+		err = fmt.Errorf("sqlstore: the tables %s* are set up: earlier leases may be trusted, so a data loss needs its grace period: %w", s.opts.prefix(), driver.ErrRefused)
 	}
 	return err
 }

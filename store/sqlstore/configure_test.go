@@ -39,10 +39,10 @@ func TestConfigure(t *testing.T) {
 		fails("poll", "true", "grace and max_ttl", false)
 		n.wantSettings(s, "nothing changed", "true", "50s")
 		must.OK(t, long.Close(ctxb))
-		must.OK(t, exec(n.db, "UPDATE "+n.opts.Prefix+"session SET ends = 0 WHERE ttl = 45000000"))
+		must.OK(t, exec(n.db, "UPDATE "+n.opts.Prefix()+"session SET ends = 0 WHERE ttl = 45000000"))
 		must.OK(t, s.Configure(ctxb, "max_ttl", "20s"))
 		n.wantSettings(s, "lowered", "true", "20s")
-		must.OK(t, exec(n.db, "UPDATE "+n.opts.Prefix+"session SET ends = ends + 9000000000000000 WHERE ttl = 45000000")) // a clock that is set back
+		must.OK(t, exec(n.db, "UPDATE "+n.opts.Prefix()+"session SET ends = ends + 9000000000000000 WHERE ttl = 45000000")) // a clock that is set back
 		if _, err := dead.KeepAlive(ctxb); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("a session that had ended: %v, want ErrGone", err)
 		}
@@ -95,7 +95,7 @@ func TestLoweringBesideOpen(t *testing.T) {
 				t.Error(err)
 			}
 			var longer int // both of one moment
-			must.OK(t, n.db.QueryRow("SELECT count(*) FROM "+n.opts.Prefix+"session s JOIN "+n.opts.Prefix+"incarnation m ON ABS(s.declared) > m.max_ttl").Scan(&longer))
+			must.OK(t, n.db.QueryRow("SELECT count(*) FROM "+n.opts.Prefix()+"session s JOIN "+n.opts.Prefix()+"incarnation m ON ABS(s.declared) > m.max_ttl").Scan(&longer))
 			if longer > 0 {
 				t.Errorf("%d sessions ask for more than the tables have", longer)
 			}
@@ -119,7 +119,7 @@ func TestOpenWaitsForLowering(t *testing.T) {
 		must.OK(t, ss.Close(ctxb))
 		tx, err := n.db.BeginTx(ctxb, nil)
 		must.OK(t, err)
-		_, err = tx.ExecContext(ctxb, "UPDATE "+n.opts.Prefix+"incarnation SET max_ttl = 15000000")
+		_, err = tx.ExecContext(ctxb, "UPDATE "+n.opts.Prefix()+"incarnation SET max_ttl = 15000000")
 		must.OK(t, err)
 		ctx, cancel := context.WithTimeout(ctxb, 500*time.Millisecond)
 		defer cancel()
@@ -170,7 +170,7 @@ func TestBegin(t *testing.T) {
 		if err := s.Begin(ctxb); !errors.Is(err, driver.ErrRefused) {
 			t.Errorf("begun twice: %v, want ErrRefused", err)
 		}
-		must.OK(t, exec(n.db, "DELETE FROM "+n.opts.Prefix+"incarnation")) // as after a restored backup
+		must.OK(t, exec(n.db, "DELETE FROM "+n.opts.Prefix()+"incarnation")) // as after a restored backup
 		if err := s.Begin(ctxb); !errors.Is(err, driver.ErrRefused) {
 			t.Errorf("with rows of locks: %v, want ErrRefused", err)
 		}

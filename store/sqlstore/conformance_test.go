@@ -150,7 +150,7 @@ func visit(s driver.Store) error {
 // do runs statements on the tables of the rig.
 func (r *rig) do(texts ...string) error {
 	for _, text := range texts {
-		if _, err := r.admin.Exec(strings.ReplaceAll(text, "{p}", r.opts.Prefix)); err != nil {
+		if _, err := r.admin.Exec(strings.ReplaceAll(text, "{p}", r.opts.Prefix())); err != nil {
 			return err
 		}
 	}

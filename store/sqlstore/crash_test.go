@@ -33,7 +33,7 @@ func TestWriterFromBeforeACrash(t *testing.T) {
 	opts := k.space(t, db)
 	s := k.store(t, db, &opts)
 	version := func() (v int64) {
-		must.OK(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&v))
+		must.OK(t, db.QueryRow("SELECT version FROM "+opts.Prefix()+"lock WHERE name = 'x'").Scan(&v))
 		return v
 	}
 	holder, waiter := open(t, s), open(t, s)

@@ -96,7 +96,7 @@ func TestStatementTimeout(t *testing.T) {
 			must.OK(t, err)
 			tx, err := db.BeginTx(ctx, nil)
 			must.OK(t, err)
-			_, err = tx.ExecContext(ctx, "SELECT 1 FROM "+opts.Prefix+"lock FOR UPDATE")
+			_, err = tx.ExecContext(ctx, "SELECT 1 FROM "+opts.Prefix()+"lock FOR UPDATE")
 			must.OK(t, err)
 			bounded, end := context.WithTimeout(ctx, 20*time.Second)
 			_, err = ss.Attempt(bounded, plain(2, "x"))
@@ -173,7 +173,7 @@ func TestReadReplica(t *testing.T) {
 	_, err = ss.Attempt(t.Context(), plain(1, "x"))
 	must.OK(t, err)
 	replica := servers.Test(t, func() (*servers.Server, error) { return primary.Replica(primary.Port) })
-	url := fmt.Sprintf("%s&namespace=%s", pgSource(replica.Port), strings.TrimSuffix(opts.Prefix, "_"))
+	url := fmt.Sprintf("%s&namespace=%s", pgSource(replica.Port), strings.TrimSuffix(opts.Prefix(), "_"))
 	_, err = sqlstore.Open(t.Context(), url, nil)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "target_session_attrs=read-write") {
 		t.Errorf("opened by URL: got %v, want a refusal that names target_session_attrs", err)

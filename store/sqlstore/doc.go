@@ -83,4 +83,39 @@
 //
 // docs/sql.md of the repository has permissions, settings, costs, and what it looks like
 // from the server's own tools.
+//
+// # URLs
+//
+// [Open] and [FromURL] take:
+//
+//	postgres://[user[:password]@]host[:port][,host[:port]...][/database][?parameters]
+//	mysql://[user[:password]@]host[:port]/database[?parameters]
+//
+// The parameters of all databases follow. A setting that is also in opts must have the
+// same value there.
+//
+//	namespace     Options.Namespace
+//	grace         Options.Grace, true or false
+//	max_ttl       Options.MaxTTL, as 30s
+//	accept        Options.Accept, with commas between
+//	migrate       true creates the tables if they are missing
+//
+// Of PostgreSQL the others are those of libpq: sslmode, sslrootcert, sslcert, sslkey,
+// connect_timeout, target_session_attrs, application_name and so on. Of MySQL and
+// MariaDB there are
+//
+//	tls           true, or preferred for a server that may have none
+//	tls_ca, tls_cert, tls_key, tls_server_name
+//	              files and name as redisstore.Open has them; each of them turns TLS on
+//	dial_timeout  how long connecting may take, 5s
+//
+// Its connections to MySQL and MariaDB commit each statement, use READ COMMITTED and wait a second
+// at most for a locked row; a handle that is given to New needs the same, see docs/sql.md.
+//
+// A finding of the severity Danger is an error with the reason and the setting to change
+// (driver.ErrRefused), unless its code is accepted. The others go to Options.Warn.
+//
+// Characters with a meaning in URLs are escaped: %40 for @, %2F for /, %25 for %. A URL
+// with a password does not belong in a command line, where every user of the machine can
+// read it: take it from the environment or a file.
 package sqlstore

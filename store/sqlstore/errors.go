@@ -92,7 +92,7 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL, or apply what fencelock schema prints (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)", ErrNoTables, err)
 	case among(reshaped, c):
 		return fmt.Errorf("sqlstore: the tables %s* were created by another version of this library (%w); use the same version in all processes, or stop them all, drop the tables and create them again; %s: %w",
-			s.opts.Prefix, err, notElsewhere, driver.ErrRefused)
+			s.opts.prefix(), err, notElsewhere, driver.ErrRefused)
 	case missingFunction(err) != "":
 		return fmt.Errorf("sqlstore: %s: %s: %w: %w", op, noIdentity(missingFunction(err)), driver.ErrRefused, err)
 	case among(forbidden, c) && op == "migrate":

@@ -314,3 +314,6 @@ func SetServer(ss driver.Session, server string) { ss.(*session).learnServer(ser
 
 // SetHolders makes a store take these for the holders of a lock.
 func SetHolders(s *Store, name string, holders []driver.Holder) { s.recent.heldBy(name, holders) }
+
+// Prefix begins the names of the tables.
+func (o Options) Prefix() string { return o.prefix() }

@@ -30,7 +30,7 @@ func TestFlatLockComparesEverything(t *testing.T) {
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
 		run := func(text string) {
 			t.Helper()
-			must.OK(t, exec(db, strings.NewReplacer("{p}", opts.Prefix, "MINUTE", aMinute).Replace(text)))
+			must.OK(t, exec(db, strings.NewReplacer("{p}", opts.Prefix(), "MINUTE", aMinute).Replace(text)))
 		}
 		for _, c := range []struct{ name, breaks, repairs string }{
 			{"another incarnation", "UPDATE {p}incarnation SET incarnation = incarnation + 1", "UPDATE {p}incarnation SET incarnation = incarnation - 1"},
@@ -73,7 +73,7 @@ func TestFlatLockIsAboveTheFloor(t *testing.T) {
 		ss := open(t, k.store(t, db, &opts))
 		first := attempt(t, ss, plain(1, "x"), driver.Granted)
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET floor = floor + 1000"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"incarnation SET floor = floor + 1000"))
 		out := attempt(t, ss, plain(2, "x"), driver.Granted)
 		if least := first.Token + 1000*driver.TokenStep; out.Token < least {
 			t.Errorf("token %v, want %v at least", out.Token, least)
@@ -96,11 +96,11 @@ func TestFlatUnlockTakesOnlyItsOwnGrant(t *testing.T) {
 			"another incarnation": {"inc = inc + 1", "inc = inc - 1"},
 			"a queue":             {"queue = '[]'", "queue = NULL"},
 		} {
-			must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+set[0]))
+			must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"lock SET "+set[0]))
 			if done, err := sqlstore.Unlock(ss, "x", 1); err != nil || done {
 				t.Errorf("%s: unlocked: %t, %v", name, done, err)
 			}
-			must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+set[1]))
+			must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"lock SET "+set[1]))
 		}
 		is := sqlstore.Server(ss)
 		sqlstore.SetServer(ss, "another")
@@ -149,6 +149,6 @@ func TestLocksAfterARestartAreFlatAgain(t *testing.T) {
 // sessionOf returns the id of the only session.
 func sessionOf(t *testing.T, db *sql.DB, opts *sqlstore.Options) (id string) {
 	t.Helper()
-	must.OK(t, db.QueryRow("SELECT id FROM "+opts.Prefix+"session").Scan(&id))
+	must.OK(t, db.QueryRow("SELECT id FROM "+opts.Prefix()+"session").Scan(&id))
 	return id
 }

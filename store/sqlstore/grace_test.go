@@ -50,7 +50,7 @@ func (n *namespace) session(s driver.Store, ttl time.Duration) driver.Session {
 // set changes the row of the incarnation.
 func (n *namespace) set(assignments string) {
 	n.t.Helper()
-	must.OK(n.t, exec(n.db, "UPDATE "+n.opts.Prefix+"incarnation SET "+assignments))
+	must.OK(n.t, exec(n.db, "UPDATE "+n.opts.Prefix()+"incarnation SET "+assignments))
 }
 
 // age makes the incarnation older than every grace period. Sessions that are open end.
@@ -70,7 +70,7 @@ func (n *namespace) takeOver() { n.set("identity = 'another server'") }
 func (n *namespace) empty() {
 	n.t.Helper()
 	for _, table := range tables {
-		must.OK(n.t, exec(n.db, "DELETE FROM "+n.opts.Prefix+table))
+		must.OK(n.t, exec(n.db, "DELETE FROM "+n.opts.Prefix()+table))
 	}
 }
 
@@ -251,7 +251,7 @@ func TestOtherLayoutIsRefused(t *testing.T) {
 		n.set("layout = 'v9'")
 		check("a later layout")
 		n.set("layout = 'v2'")
-		must.OK(t, exec(n.db, "ALTER TABLE "+n.opts.Prefix+"incarnation DROP COLUMN grace"))
+		must.OK(t, exec(n.db, "ALTER TABLE "+n.opts.Prefix()+"incarnation DROP COLUMN grace"))
 		check("an earlier layout")
 	})
 }

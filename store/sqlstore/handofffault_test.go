@@ -75,7 +75,7 @@ func TestHandoffLockBesideALockedRow(t *testing.T) {
 		c := newCrowd(t, k, server, "x", "y")
 		s := c.store(t, k.connect(t, server.Port))
 		a := await(t, c.waiter(t, s, "y"), "y")
-		lockRow(t, c.admin, c.opts.Prefix, "x")
+		lockRow(t, c.admin, c.opts.Prefix(), "x")
 		ctx, cancel := context.WithCancel(ctxb)
 		other := open(t, s)
 		makeHandoffLock(t, s)

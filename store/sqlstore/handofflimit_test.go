@@ -66,7 +66,7 @@ func TestHandoffLockOfALongWaitKeepsNoTable(t *testing.T) {
 			done, _, end = sqlstore.WaitWithoutEnd(ctxb, s, false)
 			return done != nil
 		})
-		must.OK(t, exec(c.admin, "ALTER TABLE "+opts.Prefix+"lock COMMENT 'altered'"))
+		must.OK(t, exec(c.admin, "ALTER TABLE "+opts.Prefix()+"lock COMMENT 'altered'"))
 		select {
 		case <-done:
 			t.Error("the wait ended before the table was altered")
@@ -113,7 +113,7 @@ func TestHandoffLockAndALimitForStatements(t *testing.T) {
 func TestHandoffLocksLeaveAConnection(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
-		user := "few" + strings.TrimSuffix(c.opts.Prefix, "_")
+		user := "few" + strings.TrimSuffix(c.opts.Prefix(), "_")
 		for _, from := range []string{"'%'", "'localhost'"} { // an anonymous user of localhost would be preferred
 			must.OK(t, exec(c.admin, "CREATE USER "+user+"@"+from+" WITH MAX_USER_CONNECTIONS 1"))
 			must.OK(t, exec(c.admin, "GRANT ALL ON test.* TO "+user+"@"+from))

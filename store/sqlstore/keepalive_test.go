@@ -35,7 +35,7 @@ func TestKeepAliveIsOneStatement(t *testing.T) {
 	}
 	// statements counts those on the tables of this test, by the server.
 	statements := func() (n int64) {
-		must.OK(t, admin.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%'", opts.Prefix).Scan(&n))
+		must.OK(t, admin.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%'", opts.Prefix()).Scan(&n))
 		return n
 	}
 	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
@@ -63,7 +63,7 @@ func TestEndsNeverGoBack(t *testing.T) {
 		out, err := ss.Attempt(ctxb, plain(1, "x"))
 		must.OK(t, err)
 		ends := func() (at int64) {
-			must.OK(t, db.QueryRow("SELECT ends FROM "+opts.Prefix+"session").Scan(&at))
+			must.OK(t, db.QueryRow("SELECT ends FROM "+opts.Prefix()+"session").Scan(&at))
 			return at
 		}
 		keepAlive := func() error { _, err := ss.KeepAlive(ctxb); return err }
@@ -77,7 +77,7 @@ func TestEndsNeverGoBack(t *testing.T) {
 			{"keep-alive with a broken claim", keepAlive},
 		} {
 			// Another one, whose statement began later by the server's clock.
-			must.OK(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + 5000000"))
+			must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"session SET ends = ends + 5000000"))
 			before := ends()
 			must.OK(t, late.do())
 			if after := ends(); after < before {
@@ -93,7 +93,7 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		admin := k.connect(t, server.Port)
 		unique := fmt.Sprintf("t%d", spaces.Add(1))
-		opts, role := sqlstore.Options{Prefix: unique + ".locks_"}, unique+"_role"
+		opts, role := sqlstore.Options{Namespace: unique + ".locks"}, unique+"_role"
 		must.OK(t, exec(admin, "CREATE SCHEMA "+unique)) // in MariaDB's schema test every user has all rights
 		must.OK(t, sqlstore.Migrate(ctxb, admin, &opts))
 		from := k.source
@@ -131,7 +131,7 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 			}
 		}
 		keepAlive("with all permissions", false)
-		must.OK(t, exec(admin, "REVOKE UPDATE ON "+opts.Prefix+"session FROM "+name))
+		must.OK(t, exec(admin, "REVOKE UPDATE ON "+opts.Prefix()+"session FROM "+name))
 		keepAlive("without the permission to update", true)
 		grant()
 		keepAlive("with it again", false)

@@ -170,7 +170,7 @@ func (h *listener) dueLocked() (paused, fresh []*member) {
 }
 
 // channel is a session's, quoted.
-func (h *listener) channel(m *member) string { return channelPrefix(h.s.opts.Prefix) + m.ss.sid }
+func (h *listener) channel(m *member) string { return channelPrefix(h.s.opts.prefix()) + m.ss.sid }
 
 // on sends a statement on the connection that listens.
 func (h *listener) on(c *pgx.Conn, statement string) error {
@@ -258,7 +258,7 @@ func (h *listener) take(n *pgconn.Notification, err error) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	h.mu.Lock()
-	m := h.members[strings.TrimPrefix(n.Channel, channelPrefix(h.s.opts.Prefix))]
+	m := h.members[strings.TrimPrefix(n.Channel, channelPrefix(h.s.opts.prefix()))]
 	if m != nil && m.asked && n.Payload == "hello "+m.secret {
 		h.proved, h.silent = true, false
 		h.listensLocked(m)

@@ -62,7 +62,7 @@ func (s *Store) incarnation(ctx context.Context, setUp bool) (incarnation, error
 			err = s.beginFirst(ctx)
 		case err != nil:
 		case m.layout != layout:
-			err = otherVersion(s.opts.Prefix, m.layout)
+			err = otherVersion(s.opts.prefix(), m.layout)
 		case m.same == unsaid:
 			err = fmt.Errorf("%w: %w", errAutocommit, driver.ErrUnavailable)
 		case m.same != thisServer:
@@ -168,7 +168,7 @@ func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, er
 		return nil, err
 	}
 	if m.layout != layout {
-		return nil, otherVersion(s.opts.Prefix, m.layout)
+		return nil, otherVersion(s.opts.prefix(), m.layout)
 	}
 	s.memory.learn(m.inc, m.rules)
 	lock, err := lockrow.Decode(f.row())
@@ -204,7 +204,7 @@ func (s *Store) sessions(ctx context.Context, ids []string, into map[string]lock
 		for i, id := range part {
 			args[i] = id
 		}
-		text := "/* fencelock sessions */ SELECT id, generation, ends, done FROM " + s.opts.Prefix + "session WHERE id IN (" + s.dialect.list(1, len(part)) + ")" + allRows
+		text := "/* fencelock sessions */ SELECT id, generation, ends, done FROM " + s.opts.prefix() + "session WHERE id IN (" + s.dialect.list(1, len(part)) + ")" + allRows
 		err := s.rows(ctx, "sessions", text, args, func() {}, func(r *sql.Rows) error {
 			var id string
 			var v lockrow.Session

@@ -17,17 +17,14 @@ var postgresSchema string
 var mysqlSchema string
 
 // Schema returns the statements that create the tables, to be read and applied by
-// the operator of the database. The prefix is Options.Prefix; empty for the default.
+// the operator of the database. The namespace is Options.Namespace; empty for the default.
 // It panics if there is no such dialect.
 //
 // Migrate adds a compression method that not every server has; the text names it in a comment.
-func Schema(d Dialect, prefix string) string { return schema(d, prefix, "") }
+func Schema(d Dialect, namespace string) string { return schema(d, prefixOf(namespace), "") }
 
 // schema is Schema with the compression method of the queue.
 func schema(d Dialect, prefix, compression string) string {
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
 	switch d {
 	case PostgreSQL:
 		return strings.NewReplacer("{p}", prefix, "{lz4}", compression).Replace(postgresSchema)
@@ -38,7 +35,7 @@ func schema(d Dialect, prefix, compression string) string {
 }
 
 // Schema returns the statements that create the tables of this store, as the function does.
-func (s *Store) Schema() string { return Schema(s.dialect, s.opts.Prefix) }
+func (s *Store) Schema() string { return Schema(s.dialect, s.opts.Namespace) }
 
 // Migrate creates the tables if they are not there. It needs the right to create
 // tables, which the store itself does not: Schema is for databases where another team
@@ -56,7 +53,7 @@ func Migrate(ctx context.Context, db *sql.DB, opts *Options) error {
 // It is for stores that own their handle, as those of FromURL do.
 func (s *Store) Migrate(ctx context.Context) error {
 	plain := statementsOf(s.Schema())
-	for i, statement := range statementsOf(schema(s.dialect, s.opts.Prefix, " COMPRESSION lz4")) {
+	for i, statement := range statementsOf(schema(s.dialect, s.opts.prefix(), " COMPRESSION lz4")) {
 		err := s.run(ctx, "migrate", func() error {
 			_, err := s.db.ExecContext(ctx, statement)
 			if among(uncompressed, code(err)) {
@@ -104,7 +101,7 @@ func statementsOf(schema string) (all []string) {
 // with its host: 'locks'@'%'.
 func (s *Store) Grants(role string) string {
 	var b strings.Builder
-	if schema, _, ok := strings.Cut(s.opts.Prefix, "."); ok && s.dialect == PostgreSQL {
+	if schema, _, ok := strings.Cut(s.opts.prefix(), "."); ok && s.dialect == PostgreSQL {
 		fmt.Fprintf(&b, "GRANT USAGE ON SCHEMA %s TO %s;\n", schema, role)
 	}
 	rights := map[string]string{
@@ -113,7 +110,7 @@ func (s *Store) Grants(role string) string {
 		"lock":        "SELECT, INSERT, UPDATE, DELETE",
 	}
 	for _, table := range []string{"incarnation", "session", "lock"} {
-		fmt.Fprintf(&b, "GRANT %s ON %s%s TO %s;\n", rights[table], s.opts.Prefix, table, role)
+		fmt.Fprintf(&b, "GRANT %s ON %s%s TO %s;\n", rights[table], s.opts.prefix(), table, role)
 	}
 	return b.String()
 }

@@ -131,7 +131,7 @@ func (ss *session) check(ctx context.Context) error {
 			args[i] = s.name(name)
 		}
 		var wanted []uint64
-		text := "/* fencelock waited */ SELECT holder, seq, grants FROM " + s.opts.Prefix + "lock WHERE queue IS NOT NULL AND name IN (" + s.dialect.list(1, len(part)) + ")" + allRows
+		text := "/* fencelock waited */ SELECT holder, seq, grants FROM " + s.opts.prefix() + "lock WHERE queue IS NOT NULL AND name IN (" + s.dialect.list(1, len(part)) + ")" + allRows
 		err := s.rows(ctx, "notice", text, args, func() { wanted = nil }, func(r *sql.Rows) error {
 			var holder, grants sql.NullString
 			var seq sql.NullInt64

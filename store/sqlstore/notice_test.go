@@ -154,7 +154,7 @@ func TestWatchAddsNoStatement(t *testing.T) {
 	with() // its row is made
 	count := func(f func()) int64 {
 		read := func() (n int64) {
-			must.OK(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%' AND query NOT LIKE '%fencelock poll%'", opts.Prefix).Scan(&n))
+			must.OK(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%' AND query NOT LIKE '%fencelock poll%'", opts.Prefix()).Scan(&n))
 			return n // how often the next holder polls is a matter of time
 		}
 		before := read()
@@ -237,7 +237,7 @@ func TestWatchedAfterTheGrant(t *testing.T) {
 	holder.mustBeContended(t, 2)
 
 	out := attempt(t, holder, plain(3, "y"), driver.Granted)
-	_, err := db.Exec("UPDATE " + opts.Prefix + "incarnation SET identity = 'another server'")
+	_, err := db.Exec("UPDATE " + opts.Prefix() + "incarnation SET identity = 'another server'")
 	must.OK(t, err)
 	again := openNoticedAs(t, s, holder.id)
 	kept, err := again.Reclaim(ctxb, []driver.Held{{Claim: *watched(plain(3, "y")), Token: out.Token}}, true)
@@ -291,7 +291,7 @@ func TestWatchedGrantsAreReclaimedManyAtOnce(t *testing.T) {
 			c := watched(plain(seq, fmt.Sprint("x", seq)))
 			held = append(held, driver.Held{Claim: *c, Token: attempt(t, holder, c, driver.Granted).Token})
 		}
-		must.OK(t, exec(k.connect(t, server.Port), "UPDATE "+b.opts.Prefix+"incarnation SET identity = 'another server'"))
+		must.OK(t, exec(k.connect(t, server.Port), "UPDATE "+b.opts.Prefix()+"incarnation SET identity = 'another server'"))
 		again := openNoticedAs(t, b, holder.id)
 		var requests atomic.Int64
 		b.proxy.Filter(func(_ int, toServer bool, _ []byte) bool {

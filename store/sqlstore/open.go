@@ -25,41 +25,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Open connects to the database at a URL and returns a store that owns its handle:
-// Store.Close closes it. Open checks the database as Store.Check does, so that a wrong address or
-// password, missing tables, and settings with which locks are unsafe are reported at once. Errors
-// never show a password. Open creates no tables unless the URL has migrate=true.
+// Open connects to the database at a URL and returns a store that owns its handle: Store.Close
+// closes it. The package comment has the grammar of the URLs.
 //
-//	postgres://[user[:password]@]host[:port][,host[:port]...][/database][?parameters]
-//	mysql://[user[:password]@]host[:port]/database[?parameters]
-//
-// The parameters of all databases follow. A setting that is also in opts must have the
-// same value there.
-//
-//	namespace     Options.Prefix without the last underscore; a hyphen becomes an underscore
-//	grace         Options.Grace, true or false
-//	max_ttl       Options.MaxTTL, as 30s
-//	accept        Options.Accept, with commas between
-//	migrate       true creates the tables if they are missing
-//
-// Of PostgreSQL the others are those of libpq: sslmode, sslrootcert, sslcert, sslkey,
-// connect_timeout, target_session_attrs, application_name and so on. Of MySQL and
-// MariaDB there are
-//
-//	tls           true, or preferred for a server that may have none
-//	tls_ca, tls_cert, tls_key, tls_server_name
-//	              files and name as redisstore.Open has them; each of them turns TLS on
-//	dial_timeout  how long connecting may take, 5s
-//
-// Its connections to MySQL and MariaDB commit each statement, use READ COMMITTED and wait a second
-// at most for a locked row; a handle that is given to New needs the same, see docs/sql.md.
-//
-// A finding of the severity Danger is an error with the reason and the setting to change
-// (driver.ErrRefused), unless its code is accepted. The others go to Options.Warn.
-//
-// Characters with a meaning in URLs are escaped: %40 for @, %2F for /, %25 for %. A URL
-// with a password does not belong in a command line, where every user of the machine can
-// read it: take it from the environment or a file.
+// Open checks the database as Store.Check does, so that a wrong address or password, missing
+// tables, and settings with which locks are unsafe are reported at once. Errors never show a
+// password. Open creates no tables unless the URL has migrate=true.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	t, err := parseURL(url, opts)
 	if err != nil {

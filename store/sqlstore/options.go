@@ -3,8 +3,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -17,16 +19,14 @@ const DefaultMaxTTL = time.Minute
 // graceMaxTTL is the default with Options.Grace: a grace period is as long, and the default TTL of a client is not longer.
 const graceMaxTTL = 15 * time.Second
 
-// DefaultPrefix begins the names of the tables by default.
-const DefaultPrefix = "fencelock_"
-
 // Options are the settings of a store; nil stands for the defaults. Processes with different
 // options work together.
 type Options struct {
-	// Prefix begins the names of the three tables; DefaultPrefix if empty. With a
-	// schema before a dot, "locks.fencelock_", they are looked for there and not on
-	// the search path. It has at most 30 letters, digits and underscores.
-	Prefix string
+	// Namespace begins the names of the three tables, with an underscore after it; "fencelock" if
+	// empty. With a schema before a dot, "locks.fencelock", they are looked for there and not on the
+	// search path. It has at most 29 small letters, digits, underscores and hyphens, which
+	// are underscores in the names.
+	Namespace string
 	// Dialect is the SQL dialect of the database. By default it follows from the driver.
 	Dialect Dialect
 	// MaxTTL is the longest TTL of any process that uses the tables. A grace period is as long
@@ -65,16 +65,23 @@ type Options struct {
 // minMaxTTL and maxMaxTTL bound MaxTTL.
 const minMaxTTL, maxMaxTTL = time.Second, 24 * time.Hour
 
-var prefixes = regexp.MustCompile(`^([a-z][a-z0-9_]{0,29}\.)?[a-z][a-z0-9_]{0,29}$`)
+var namespaces = regexp.MustCompile(`^([a-z][a-z0-9_]{0,29}\.)?[a-z][a-z0-9_-]{0,28}$`)
+
+const defaultNamespace = "fencelock"
+
+// prefix begins the names of the tables.
+func (o *Options) prefix() string { return prefixOf(o.Namespace) }
+
+// prefixOf is the prefix of the tables of a namespace.
+func prefixOf(namespace string) string {
+	return strings.ReplaceAll(cmp.Or(namespace, defaultNamespace), "-", "_") + "_"
+}
 
 // filled returns the options with defaults, or what is wrong with them.
 func (o *Options) filled() (Options, error) {
 	var f Options
 	if o != nil {
 		f = *o
-	}
-	if f.Prefix == "" {
-		f.Prefix = DefaultPrefix
 	}
 	f.maxTTLSet = f.MaxTTL != 0
 	if f.MaxTTL == 0 {
@@ -83,8 +90,8 @@ func (o *Options) filled() (Options, error) {
 			f.MaxTTL = graceMaxTTL
 		}
 	}
-	if !prefixes.MatchString(f.Prefix) {
-		return f, fmt.Errorf("sqlstore: Options.Prefix %q: use up to 30 small letters, digits and underscores, as in %q or %q", f.Prefix, DefaultPrefix, "schema."+DefaultPrefix)
+	if f.Namespace != "" && !namespaces.MatchString(f.Namespace) {
+		return f, fmt.Errorf("sqlstore: Options.Namespace %q: use up to 29 small letters, digits, underscores and hyphens, as in %q or %q", f.Namespace, defaultNamespace, "schema."+defaultNamespace)
 	}
 	if f.MaxTTL < minMaxTTL || f.MaxTTL > maxMaxTTL {
 		return f, fmt.Errorf("sqlstore: Options.MaxTTL is %v: choose between 1s and 24h", f.MaxTTL)

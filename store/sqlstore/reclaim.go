@@ -99,7 +99,7 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 	}
 	p := s.dialect.parameters(1, 3)
 	where := fmt.Sprintf("holder = %s AND generation = %s AND (%s)", p[1], p[2], strings.Join(grants, " OR "))
-	text := "/* fencelock confirm */ UPDATE " + s.opts.Prefix + "lock SET version = GREATEST(version + 1, " + clocks[s.dialect] + "), inc = " + p[0] + " WHERE " + where
+	text := "/* fencelock confirm */ UPDATE " + s.opts.prefix() + "lock SET version = GREATEST(version + 1, " + clocks[s.dialect] + "), inc = " + p[0] + " WHERE " + where
 	err := s.run(ctx, "reclaim", func() error {
 		_, err := s.db.ExecContext(ctx, text, s.args(args)...)
 		return err
@@ -108,7 +108,7 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 		return nil, err
 	}
 	found := map[uint64]driver.Token{}
-	text = "/* fencelock confirm */ SELECT seq, counter FROM " + s.opts.Prefix + "lock WHERE inc = " + p[0] + " AND " + where + allRows
+	text = "/* fencelock confirm */ SELECT seq, counter FROM " + s.opts.prefix() + "lock WHERE inc = " + p[0] + " AND " + where + allRows
 	err = s.rows(ctx, "reclaim", text, args, func() { clear(found) }, func(r *sql.Rows) error {
 		var seq, counter int64
 		err := r.Scan(&seq, &counter)

@@ -152,7 +152,7 @@ func (ss *session) vacate(ctx context.Context, names []string) error {
 			where, first = "holder = $1", 2
 		}
 		where += " AND name IN (" + s.dialect.list(first, len(part)) + ")"
-		free := "/* fencelock vacate */ UPDATE " + s.opts.Prefix + "lock SET version = GREATEST(version + 1, " + clocks[s.dialect] + "), holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL WHERE " + where + " AND queue IS NULL"
+		free := "/* fencelock vacate */ UPDATE " + s.opts.prefix() + "lock SET version = GREATEST(version + 1, " + clocks[s.dialect] + "), holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL WHERE " + where + " AND queue IS NULL"
 		err := s.run(ctx, "close", func() error {
 			_, err := s.db.ExecContext(ctx, free, s.args(args)...)
 			return err
@@ -161,7 +161,7 @@ func (ss *session) vacate(ctx context.Context, names []string) error {
 			return err
 		}
 		var left []string
-		rest := "/* fencelock vacate */ SELECT name FROM " + s.opts.Prefix + "lock WHERE (grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL) AND name IN (" + s.dialect.list(1, len(part)) + ") ORDER BY name" + allRows
+		rest := "/* fencelock vacate */ SELECT name FROM " + s.opts.prefix() + "lock WHERE (grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL) AND name IN (" + s.dialect.list(1, len(part)) + ") ORDER BY name" + allRows
 		err = s.rows(ctx, "close", rest, args[1:], func() { left = nil }, func(r *sql.Rows) error {
 			var name []byte
 			err := r.Scan(&name)

@@ -141,7 +141,7 @@ func TestKeepAliveBesideALockedTable(t *testing.T) {
 	tx, err := db.Begin()
 	must.OK(t, err)
 	defer tx.Rollback()
-	_, err = tx.Exec("LOCK TABLE " + opts.Prefix + "lock")
+	_, err = tx.Exec("LOCK TABLE " + opts.Prefix() + "lock")
 	must.OK(t, err)
 	for range 2 {
 		if _, err := ss.KeepAlive(ctxb); err != nil {
@@ -165,7 +165,7 @@ func TestKeepAliveOfAClaimThatIsNotQueued(t *testing.T) {
 		if k.dialect == sqlstore.PostgreSQL {
 			shorter = "queue - 1"
 		}
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET queue = "+shorter))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"lock SET queue = "+shorter))
 		for range 7 {
 			_, err := ss.KeepAlive(ctxb)
 			must.OK(t, err)

@@ -172,14 +172,14 @@ func (f *fleet) suffix() string {
 func (f *fleet) roll(primary *servers.Server) {
 	db := f.p.kind.connect(f.t, primary.Port)
 	must.OK(f.t, visit(f.b))
-	must.OK(f.t, exec(db, "UPDATE "+f.b.opts.Prefix+"incarnation SET incarnation = incarnation - 3600000000")) // a namespace of an hour ago
+	must.OK(f.t, exec(db, "UPDATE "+f.b.opts.Prefix()+"incarnation SET incarnation = incarnation - 3600000000")) // a namespace of an hour ago
 	for i := range 12 {
 		m := &member{f: f, id: i}
 		m.start(false)
 		f.members = append(f.members, m)
 	}
 	var before, after int64
-	graceEnd := "SELECT grace_end FROM " + f.b.opts.Prefix + "incarnation"
+	graceEnd := "SELECT grace_end FROM " + f.b.opts.Prefix() + "incarnation"
 	must.OK(f.t, db.QueryRow(graceEnd).Scan(&before))
 	f.longestGap()
 	for _, m := range f.members {
@@ -206,7 +206,7 @@ func (f *fleet) follow(primary *servers.Server) (*servers.Server, *servers.Proxy
 	f.t.Cleanup(stream.Close)
 	replica := f.p.follow(f.t, primary, stream.Port)
 	f.t.Cleanup(replica.Stop)
-	f.p.arrived(f.t, replica, f.b.opts.Prefix+"incarnation WHERE grace = 1")
+	f.p.arrived(f.t, replica, f.b.opts.Prefix()+"incarnation WHERE grace = 1")
 	return replica, stream
 }
 

@@ -12,13 +12,12 @@ import (
 	"github.com/fencelock/fencelock/internal/measure"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
 // process returns a client with its own connections, and what counts its keep-alives.
-func (k kind) process(t *testing.T, server *servers.Server, prefix string, ttl time.Duration) (*fencelock.Client, *measure.Counter) {
+func (k kind) process(t *testing.T, server *servers.Server, opts sqlstore.Options, ttl time.Duration) (*fencelock.Client, *measure.Counter) {
 	t.Helper()
-	opts := k.opts
-	opts.Prefix = prefix
 	counter := measure.NewCounter(k.store(t, k.connect(t, server.Port), &opts))
 	return client(t, counter, ttl), counter
 }
@@ -53,12 +52,12 @@ func TestRowLockedByOthers(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const ttl = 15 * time.Second
 		admin := k.connect(t, server.Port)
-		prefix := k.space(t, admin).Prefix
-		c, counter := k.process(t, server, prefix, ttl)
+		opts := k.space(t, admin)
+		c, counter := k.process(t, server, opts, ttl)
 		must.OK(t, lock(t, c, "x").Unlock(ctxb)) // the row exists
 		y := lock(t, c, "y")
-		lockRow(t, admin, prefix, "x")
-		lockRow(t, admin, prefix, "absent")
+		lockRow(t, admin, opts.Prefix(), "x")
+		lockRow(t, admin, opts.Prefix(), "absent")
 		ctx, cancel := context.WithCancel(ctxb)
 		defer cancel()
 		for _, name := range []string{"x", "absent"} {
@@ -75,13 +74,13 @@ func TestRowLockedByOthersAndSweep(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const ttl = 15 * time.Second
 		admin := k.connect(t, server.Port)
-		prefix := k.space(t, admin).Prefix
-		first, _ := k.process(t, server, prefix, ttl)
-		second, counter := k.process(t, server, prefix, ttl)
+		opts := k.space(t, admin)
+		first, _ := k.process(t, server, opts, ttl)
+		second, counter := k.process(t, server, opts, ttl)
 		must.OK(t, lock(t, first, "x").Unlock(ctxb))
 		must.OK(t, lock(t, first, "z").Unlock(ctxb))
 		y := lock(t, second, "y")
-		lockRow(t, admin, prefix, "x")
+		lockRow(t, admin, opts.Prefix(), "x")
 		ctx, cancel := context.WithCancel(ctxb)
 		defer cancel()
 		waiting := make(chan struct{})
@@ -92,7 +91,7 @@ func TestRowLockedByOthersAndSweep(t *testing.T) {
 		<-waiting
 		go func() { // what a sweep of any process does, once a minute
 			for ctx.Err() == nil {
-				_, _ = admin.ExecContext(ctx, "UPDATE "+prefix+"incarnation SET floor = floor + 1 WHERE id = 1")
+				_, _ = admin.ExecContext(ctx, "UPDATE "+opts.Prefix()+"incarnation SET floor = floor + 1 WHERE id = 1")
 				<-time.After(time.Millisecond) // it would keep a core busy, beside other tests
 			}
 		}()

@@ -20,17 +20,17 @@ func TestOperatorsNeedNoSettings(t *testing.T) {
 		db := k.connect(t, server.Port)
 		k.opts.MaxTTL, k.opts.Grace = 5*time.Second, true
 		opts := k.space(t, db)
-		plainOpts := sqlstore.Options{Prefix: opts.Prefix}
+		plainOpts := sqlstore.Options{Namespace: opts.Namespace}
 		tool := k.store(t, db, &plainOpts)
 		operate(t, tool, 0)
 		var rows int
-		must.OK(t, db.QueryRow("SELECT count(*) FROM "+opts.Prefix+"incarnation").Scan(&rows))
+		must.OK(t, db.QueryRow("SELECT count(*) FROM "+opts.Prefix()+"incarnation").Scan(&rows))
 		if rows != 0 {
 			t.Error("an operator's calls have set the tables up")
 		}
 		app := k.store(t, db, &opts)
 		must.OK(t, visit(app))
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = 0"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"incarnation SET grace_end = 0"))
 		ss, _, err := app.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 5 * time.Second})
 		must.OK(t, err)
 		out, err := ss.Attempt(ctxb, plain(1, "x"))
@@ -39,7 +39,7 @@ func TestOperatorsNeedNoSettings(t *testing.T) {
 
 		// After a failover the first call may be an operator's: the grace period is that of
 		// the tables.
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"incarnation SET identity = 'another server'"))
 		st, err := tool.Inspect(ctxb, "x")
 		if err != nil || st.Grace <= 0 {
 			t.Errorf("after a failover: got %+v, %v, want a grace period", st, err)

@@ -134,7 +134,7 @@ var spaces atomic.Int64
 func (k kind) space(t testing.TB, db *sql.DB) sqlstore.Options {
 	t.Helper()
 	opts := k.opts
-	opts.Prefix = fmt.Sprintf("t%d_", spaces.Add(1))
+	opts.Namespace = fmt.Sprintf("t%d", spaces.Add(1))
 	must.OK(t, sqlstore.Migrate(context.Background(), db, &opts))
 	return opts
 }

@@ -94,7 +94,7 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
 		s.rereads.Store(true)
-		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, pgServer, s.notifies()), true
+		s.texts, s.ready = newTexts(s.dialect, o.prefix(), pgIdentity, pgServer, s.notifies()), true
 	}
 	return s, nil
 }
@@ -161,7 +161,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	if !s.ready {
 		server := "IF(@@autocommit = 1, " + ident + "), NULL)"
 		s.rereads.Store(committed)
-		s.texts, s.ready = newTexts(MySQL, s.opts.Prefix, "CONVERT("+server+" USING utf8mb4) COLLATE utf8mb4_bin", server, false), true
+		s.texts, s.ready = newTexts(MySQL, s.opts.prefix(), "CONVERT("+server+" USING utf8mb4) COLLATE utf8mb4_bin", server, false), true
 	}
 	return nil
 }

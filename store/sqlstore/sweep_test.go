@@ -34,15 +34,15 @@ func TestSweep(t *testing.T) {
 			}))
 		}
 		// A process that died: its session has ended, and its lock is free.
-		must.OK(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, declared, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, -1, 1, 1)"))
-		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
+		must.OK(t, exec(db, "INSERT INTO "+opts.Prefix()+"session (id, generation, ttl, ends, declared, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, -1, 1, 1)"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
 		for range 2 { // the second finds what the first has freed
 			must.OK(t, sqlstore.Sweep(ctxb, s))
 		}
-		if n := count(t, db, opts.Prefix+"lock"); n != 1 {
+		if n := count(t, db, opts.Prefix()+"lock"); n != 1 {
 			t.Errorf("%d rows of locks are left, want that of the one that is held", n)
 		}
-		if n := count(t, db, opts.Prefix+"session"); n != 1 {
+		if n := count(t, db, opts.Prefix()+"session"); n != 1 {
 			t.Errorf("%d rows of sessions are left, want ours", n)
 		}
 		if err := held.Err(); err != nil {
@@ -74,13 +74,13 @@ func TestVersionsRiseThroughASweep(t *testing.T) {
 				must.OK(t, c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error { return nil }))
 			}
 			var version int64
-			must.OK(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&version))
+			must.OK(t, db.QueryRow("SELECT version FROM "+opts.Prefix()+"lock WHERE name = 'x'").Scan(&version))
 			if version <= last {
 				t.Errorf("version %d after %d", version, last)
 			}
 			last = version
 			must.OK(t, sqlstore.Sweep(ctxb, s))
-			if n := count(t, db, opts.Prefix+"lock"); limit == 0 && n != 0 {
+			if n := count(t, db, opts.Prefix()+"lock"); limit == 0 && n != 0 {
 				t.Fatalf("%d rows are left, want none", n)
 			}
 		}
@@ -103,7 +103,7 @@ func TestWriterOfASweptRowDoesNotWaitForItself(t *testing.T) {
 		var seen []int
 		must.OK(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(retrying int) {
 			if seen = append(seen, retrying); len(seen) <= 3 { // swept between the read and the write
-				must.OK(t, exec(db, "DELETE FROM "+opts.Prefix+"lock"))
+				must.OK(t, exec(db, "DELETE FROM "+opts.Prefix()+"lock"))
 			}
 		}))
 		for _, n := range seen {
@@ -129,7 +129,7 @@ func TestShortLivedProcessesSweep(t *testing.T) {
 			for i := range all {
 				all[i] = fmt.Sprintf(format, i)
 			}
-			must.OK(t, exec(db, "INSERT INTO "+opts.Prefix+"lock (name, version, counter, lim, reclaimed, touched) VALUES "+strings.Join(all, ",")))
+			must.OK(t, exec(db, "INSERT INTO "+opts.Prefix()+"lock (name, version, counter, lim, reclaimed, touched) VALUES "+strings.Join(all, ",")))
 		}
 		const stay, free = 1200, 300
 		rows(stay, "('a/%04d', 1, 1, 5, 0, 1)") // they have a limit
@@ -140,11 +140,11 @@ func TestShortLivedProcessesSweep(t *testing.T) {
 			must.OK(t, err)
 			must.OK(t, sqlstore.SweepFirst(ctxb, s))
 			must.OK(t, s.Close())
-			if count(t, db, opts.Prefix+"lock") <= stay+1 {
+			if count(t, db, opts.Prefix()+"lock") <= stay+1 {
 				t.Logf("%d processes removed all", i+1)
 				return
 			}
 		}
-		t.Errorf("of %d free rows %d are left", 2*free, count(t, db, opts.Prefix+"lock")-stay-1)
+		t.Errorf("of %d free rows %d are left", 2*free, count(t, db, opts.Prefix()+"lock")-stay-1)
 	})
 }

@@ -24,7 +24,7 @@ import (
 // TestMigrateTogether: all processes may do it at start, at the same time.
 func TestMigrateTogether(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
-		opts := sqlstore.Options{Prefix: fmt.Sprintf("t%d_", spaces.Add(1))}
+		opts := sqlstore.Options{Namespace: fmt.Sprintf("t%d", spaces.Add(1))}
 		var wg sync.WaitGroup
 		for range 8 {
 			db := k.connect(t, server.Port)
@@ -41,7 +41,7 @@ func TestMigrateTogether(t *testing.T) {
 // TestMissingTables: one error, and one finding, say what to do.
 func TestMissingTables(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
-		s := k.store(t, k.connect(t, server.Port), &sqlstore.Options{Prefix: "nowhere_"})
+		s := k.store(t, k.connect(t, server.Port), &sqlstore.Options{Namespace: "nowhere"})
 		_, err := s.Inspect(ctxb, "x")
 		if !errors.Is(err, sqlstore.ErrNoTables) || !strings.Contains(err.Error(), "migrate=true") || strings.Contains(err.Error(), "memory") {
 			t.Errorf("got %v, want an error that names the parameter migrate", err)
@@ -66,7 +66,7 @@ func TestGrantsAreEnough(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		admin := k.connect(t, server.Port)
 		unique := fmt.Sprintf("t%d", spaces.Add(1))
-		opts := sqlstore.Options{Prefix: unique + ".locks_"}
+		opts := sqlstore.Options{Namespace: unique + ".locks"}
 		must.OK(t, exec(admin, "CREATE SCHEMA "+unique))
 		must.OK(t, sqlstore.Migrate(ctxb, admin, &opts))
 		role, create, source := unique+"_role", "CREATE ROLE %s LOGIN", strings.Replace(k.source(server.Port), "postgres@", unique+"_role@", 1)
@@ -220,8 +220,8 @@ func TestSplitReads(t *testing.T) {
 	s := onPostgres.store(t, db, &opts)
 	must.OK(t, visit(s))
 	// It reads the tables of another server, and nothing that is written shows there.
-	must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
-	must.OK(t, exec(db, "CREATE RULE "+opts.Prefix+"split AS ON UPDATE TO "+opts.Prefix+"incarnation DO INSTEAD NOTHING"))
+	must.OK(t, exec(db, "UPDATE "+opts.Prefix()+"incarnation SET identity = 'another server'"))
+	must.OK(t, exec(db, "CREATE RULE "+opts.Prefix()+"split AS ON UPDATE TO "+opts.Prefix()+"incarnation DO INSTEAD NOTHING"))
 	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
 	defer cancel()
 	_, err := s.Inspect(ctx, "x")

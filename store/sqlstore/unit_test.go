@@ -56,12 +56,12 @@ func TestURLs(t *testing.T) {
 
 // TestOptions: a bad value is an error that says what to write.
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Prefix: "A_"}, {Prefix: "x;"}, {Prefix: "a.b.c_"}, {Prefix: strings.Repeat("x", 31)}, {MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Dialect: 9}, {Accept: []string{"repicas-without-grace"}}} {
+	for _, o := range []Options{{Namespace: "A"}, {Namespace: "x;"}, {Namespace: "a.b.c"}, {Namespace: strings.Repeat("x", 30)}, {MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Dialect: 9}, {Accept: []string{"repicas-without-grace"}}} {
 		if _, err := o.filled(); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
-	if o, err := (*Options)(nil).filled(); err != nil || o.Prefix != DefaultPrefix || o.MaxTTL != DefaultMaxTTL {
+	if o, err := (*Options)(nil).filled(); err != nil || o.prefix() != "fencelock_" || o.MaxTTL != DefaultMaxTTL {
 		t.Errorf("nil became %+v, %v", o, err)
 	}
 	db, _, err := connect("mysql://h/db")
@@ -245,8 +245,8 @@ func TestMayReserve(t *testing.T) {
 // TestOpenStore: the schemes are registered, the parameters of all stores are read, and the
 // driver sees the others only. No server listens.
 func TestOpenStore(t *testing.T) {
-	rest, o, migrate, err := readURL("postgres://u:p@h/d?sslmode=disable&namespace=my-app&grace=true&max_ttl=30s&accept=fsync,clock&migrate=true", &Options{Prefix: "my_app_"})
-	if err != nil || rest != "postgres://u:p@h/d?sslmode=disable" || !migrate || o.Prefix != "my_app_" || !o.Grace || o.MaxTTL != 30*time.Second || len(o.Accept) != 2 {
+	rest, o, migrate, err := readURL("postgres://u:p@h/d?sslmode=disable&namespace=my-app&grace=true&max_ttl=30s&accept=fsync,clock&migrate=true", &Options{Namespace: "my-app"})
+	if err != nil || rest != "postgres://u:p@h/d?sslmode=disable" || !migrate || o.prefix() != "my_app_" || !o.Grace || o.MaxTTL != 30*time.Second || len(o.Accept) != 2 {
 		t.Errorf("got %q, %+v, %t, %v", rest, o, migrate, err)
 	}
 	if s, err := FromURL("postgres://h/d?migrate=true", nil); s != nil || err == nil || !strings.Contains(err.Error(), "migrate=true") {
@@ -255,7 +255,7 @@ func TestOpenStore(t *testing.T) {
 	for _, scheme := range []string{"postgres", "postgresql", "mysql", "mariadb"} {
 		url := scheme + "://u:hunter2@127.0.0.1:1/d?"
 		storetest.Refused(t, storetest.ByURL(t), map[string]string{
-			url + "buckets=4": "does nothing", url + "grace=hunter2": "parameter grace", url + "namespace=A": "Options.Prefix",
+			url + "buckets=4": "does nothing", url + "grace=hunter2": "parameter grace", url + "namespace=A": "Options.Namespace",
 			url + "namespace=x": "open 127.0.0.1:1: store unavailable: dial tcp",
 		})
 	}
@@ -288,9 +288,9 @@ func TestConnectErrorIsOfTheHostThatAnswered(t *testing.T) {
 
 // TestOptionsAndURLMustNotDiffer: a setting in both places must have one value.
 func TestOptionsAndURLMustNotDiffer(t *testing.T) {
-	opts := &Options{Prefix: "mine_", MaxTTL: time.Second, Grace: true, Accept: []string{"fsync"}}
+	opts := &Options{Namespace: "mine", MaxTTL: time.Second, Grace: true, Accept: []string{"fsync"}}
 	storetest.Differ(t, func(url string) error { _, _, _, err := readURL(url, opts); return err }, map[string]string{
-		"postgres://h/d?namespace=x": "Options.Prefix",
+		"postgres://h/d?namespace=x": "Options.Namespace",
 		"mysql://h/d?max_ttl=2s":     "Options.MaxTTL",
 		"mysql://h/d?grace=false":    "Options.Grace",
 		"mysql://h/d?accept=clock":   "Options.Accept",

@@ -40,19 +40,9 @@ func opener(ctx context.Context, url string, opts driver.OpenOptions) (driver.Op
 // ours are the parameters of a URL that the store reads. The rest is the driver's.
 func ours(o *Options, migrate *bool) storekit.Parameters {
 	return storekit.Parameters{
-		"namespace": storekit.Option("Prefix", &o.Prefix, prefix), "grace": storekit.Option("Grace", &o.Grace, storekit.Bool),
+		"namespace": storekit.Option("Namespace", &o.Namespace, storekit.Text), "grace": storekit.Option("Grace", &o.Grace, storekit.Bool),
 		"max_ttl": storekit.Option("MaxTTL", &o.MaxTTL, storekit.Duration), "accept": storekit.Option("Accept", &o.Accept, storekit.List),
 		"migrate": storekit.Bool(migrate),
-	}
-}
-
-// prefix reads a namespace as the prefix of the tables.
-func prefix(to *string) func(string) error {
-	return func(v string) error {
-		if v != "" {
-			*to = strings.ReplaceAll(v, "-", "_") + "_"
-		}
-		return nil
 	}
 }
 

@@ -70,7 +70,7 @@ func (d *database) harm(ctx context.Context, v fault.Verb) error {
 	case fault.Flush:
 		var err error
 		for _, table := range []string{"incarnation", "session", "lock"} {
-			_, e := d.db.ExecContext(ctx, "DELETE FROM "+sqlstore.DefaultPrefix+table)
+			_, e := d.db.ExecContext(ctx, "DELETE FROM "+"fencelock_"+table)
 			err = errors.Join(err, e)
 		}
 		return err

@@ -15,7 +15,6 @@ import (
 	"github.com/fencelock/fencelock/lab/internal/deployment"
 	"github.com/fencelock/fencelock/lab/internal/server"
 	"github.com/fencelock/fencelock/store/etcdstore"
-	"github.com/fencelock/fencelock/store/sqlstore"
 	"github.com/go-zookeeper/zk"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -179,7 +178,7 @@ func sqlCounter(driver, dsn string) (counter, error) {
 	}
 	db.SetMaxIdleConns(0) // a restarted server must not be asked on an old connection
 	query := fmt.Sprintf("SELECT (SELECT count(*) FROM %[1]ssession) + (SELECT count(*) FROM %[1]slock"+
-		" WHERE holder IS NOT NULL OR grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL OR touched < %[2]s - 180000000)", sqlstore.DefaultPrefix, microseconds[driver])
+		" WHERE holder IS NOT NULL OR grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL OR touched < %[2]s - 180000000)", "fencelock_", microseconds[driver])
 	return func(ctx context.Context) (int64, error) {
 		var n int64
 		err := db.QueryRowContext(ctx, query).Scan(&n)
