@@ -104,13 +104,7 @@ func newTexts(d Dialect, prefix, ident, server string, listen bool) texts {
 		return "/* fencelock " + name + " */ " + body
 	}
 	for _, text := range []string{bothText, own} {
-		parts := sections(text)
-		if waits, ok := parts["waits"]; ok {
-			parts["keepAliveWaiting"] = strings.Replace(parts["keepAlive"], "{waits}", waits, 1)
-			parts["keepAlive"] = strings.Replace(parts["keepAlive"], "{waits}", "0", 1)
-			delete(parts, "waits")
-		}
-		for name, body := range parts {
+		for name, body := range sections(text) {
 			t[name] = fill(name, body, notify, wanted)
 			if quiet := fill(name, body, silence, "NULL"); quiet != t[name] {
 				t[name+quietly] = quiet

@@ -36,7 +36,7 @@
 //	wait for a held name             2 statements, 3 on MySQL, then a notification, a handoff lock or polls
 //	the same, in a quick queue       1 statement
 //	give up waiting                  1 statement
-//	keep any number of leases alive  1 statement each third of the TTL, which also tells a waiter whether its holder lives
+//	keep any number of leases alive  1 statement each third of the TTL
 //
 // These are for the plain case, an exclusive lock without holds. Whatever else there is
 // (readers, weights, limits, re-entry, holds, a session that ended) is decided in Go, once
@@ -76,7 +76,7 @@
 //   - A backup is restored in place, on the same server and timeline: nothing shows it.
 //     Delete the row of the incarnation table afterwards.
 //   - The connection of a handoff lock is lost or silent, or a process hangs: the claim behind reads the
-//     row after a second if it is the first in the queue, and otherwise when a keep-alive has found that the lock changed hands.
+//     row after a second and a second more for each place, half of its TTL at most.
 //   - The server has no connection to spare, or a proxy shares connections: claims poll.
 //   - Two statements meet (deadlock, serialization failure): the one that was refused is
 //     repeated inside the call.

@@ -162,9 +162,6 @@ func TestClaimInAQuickQueueIsQueuedByOneStatement(t *testing.T) {
 				sqlstore.SetPace(s, "x", 1, time.Millisecond)
 				sqlstore.SetHolders(s, "x", []driver.Holder{{Token: 1}})
 				ss := open(t, s)
-				if i == 0 { // they are good for a while
-					time.Sleep(1200 * time.Millisecond)
-				}
 				reads.Store(false)
 				out := attempt(t, ss, queued(1, "x"), driver.Queued)
 				if waits, _ := sqlstore.WaitsFor(ss, 1); reads.Load() || out.Position != 2*i+1 || len(out.Holders) != 1 || waits != sqlstore.HandoffLockOf(first, 1) {

@@ -4,7 +4,6 @@ package sqlstore_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
@@ -128,32 +127,5 @@ func TestChainOfWaits(t *testing.T) {
 		})
 		c.release(t, 1, "x")
 		first.granted(t)
-	})
-}
-
-// TestFarClaimOfAQuickQueueWaitsLater: a claim behind many others begins to wait for a handoff lock only when it is near the
-// front, by the pace of the queue: the server refuses waits behind a long chain of others, and the claim would read the row then.
-func TestFarClaimOfAQuickQueueWaitsLater(t *testing.T) {
-	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
-		c := newCrowd(t, k, server, "x")
-		others := c.store(t, k.connect(t, server.Port))
-		for range 22 {
-			attempt(t, open(t, others), queued(1, "x"), driver.Queued)
-		}
-		c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
-		s := c.store(t, k.connect(t, server.Port))
-		makeHandoffLock(t, s)
-		sqlstore.SetPace(s, "x", 1, 20*time.Millisecond)
-		ss := open(t, s)
-		began := time.Now()
-		attempt(t, ss, queued(1, "x"), driver.Queued)
-		await(t, ss, "x")
-		eventually(t, "that the claim waits", func() bool {
-			_, waits := sqlstore.WaitsFor(ss, 1)
-			return waits != ""
-		})
-		if d := time.Since(began); d < 200*time.Millisecond {
-			t.Errorf("the claim, behind 23 others of 20 ms each, waits for a handoff lock after %v", d)
-		}
 	})
 }

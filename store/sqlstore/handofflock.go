@@ -91,13 +91,15 @@ const (
 // handoffWait is how a claim waits for a handoff lock: for how long, and whether the same statement reads
 // the row then. A lock may be granted without a handoff lock: an operator breaks it, or the process
 // of the claim before hangs for longer than its TTL. So the first in the queue, which is
-// granted then, reads the row each second. The others do so once; then they wait for longer, so
-// that many claims that wait for long send few statements: keep-alives find a grant that was missed.
+// granted then, reads the row each second. The others do so once; then they wait for longer, the
+// longer the further back, so that many claims that wait for long send few statements: the
+// attempts that the core repeats, once in a TTL, find a grant that was missed.
 func handoffWait(place int, ttl time.Duration, longer bool) (bound time.Duration, read bool) {
 	if place == 0 || !longer {
 		return min(longestRead, ttl/2), true
 	}
-	return min(3*ttl, longestWait), false
+	far := time.Duration(1+min(place, 10)) * time.Second
+	return min(far*time.Duration(1+min(place, 10)), 3*ttl, longestWait), false
 }
 
 // serverBound is what the server is to wait for. MySQL takes whole seconds.

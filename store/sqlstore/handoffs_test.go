@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 // TestOverlappingAttemptsKeepOneHandoffLock: two attempts of a claim overlap, and each takes a handoff lock out. The
@@ -27,6 +29,45 @@ func TestOverlappingAttemptsKeepOneHandoffLock(t *testing.T) {
 	b := &handoffLocks{taken: map[claimID]*handoffLock{}}
 	if id := b.give(claimID{"s", 1}, &handoffLock{b: b, id: 7, gone: true}); id != 0 || len(b.taken) != 0 {
 		t.Errorf("a handoff lock that is gone was given: %d, %v", id, b.taken)
+	}
+}
+
+// TestFarClaimRestsOnce: of the attempts of a claim that is far back and waits for a handoff lock each second one is
+// answered as the last, while the lock does not change hands.
+func TestFarClaimRestsOnce(t *testing.T) {
+	ss := &session{}
+	for _, tt := range []struct {
+		what    string
+		place   int
+		counter int64
+		waits   bool
+		want    bool
+	}{
+		{"far back", reuseFrom, 5, true, true},
+		{"near the front", reuseFrom - 1, 5, true, false},
+		{"the lock changed hands", reuseFrom, 6, true, false},
+		{"its wait is over", reuseFrom, 5, false, false},
+	} {
+		w := &waiting{progress: progress{counter: 5}, handoff: handoff{wait: &job{done: make(chan struct{})}}}
+		if !tt.waits {
+			close(w.wait.done)
+		}
+		if _, ok := ss.lastAnswer(w); ok {
+			t.Errorf("%s: it rests before it was read", tt.what)
+		}
+		ss.noteAttempt(w, driver.Outcome{State: driver.Queued, Position: tt.place}, tt.counter)
+		out, ok := ss.lastAnswer(w)
+		if ok != tt.want || ok && out.Position != tt.place {
+			t.Errorf("%s: it rests: %t, at place %d", tt.what, ok, out.Position)
+		}
+		if _, ok := ss.lastAnswer(w); ok {
+			t.Errorf("%s: it rests twice", tt.what)
+		}
+	}
+	w := &waiting{progress: progress{counter: 5}}
+	ss.noteAttempt(w, driver.Outcome{State: driver.Queued, Position: reuseFrom}, 5)
+	if _, ok := ss.lastAnswer(w); ok {
+		t.Error("a claim that polls rests")
 	}
 }
 
@@ -84,8 +125,8 @@ func TestHandoffLockWait(t *testing.T) {
 		{0, 15 * time.Second, false, time.Second, time.Second, true},
 		{0, 15 * time.Second, true, time.Second, time.Second, true},
 		{3, 15 * time.Second, false, time.Second, time.Second, true},
-		{1, 15 * time.Second, true, 45 * time.Second, 45 * time.Second, false},
-		{1, 10 * time.Second, true, 30 * time.Second, 30 * time.Second, false},
+		{1, 15 * time.Second, true, 4 * time.Second, 4 * time.Second, false},
+		{3, 15 * time.Second, true, 16 * time.Second, 16 * time.Second, false},
 		{60, 15 * time.Second, true, 45 * time.Second, 45 * time.Second, false},
 		{1 << 40, time.Hour, true, 45 * time.Second, 45 * time.Second, false},
 		{0, minTTL, true, minTTL / 2, time.Second, true},

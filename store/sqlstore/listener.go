@@ -115,7 +115,7 @@ func (h *listener) since(ss *session) (int64, <-chan struct{}) {
 	return 0, h.change
 }
 
-// proven reports whether a LISTEN is all that is missing.
+// soon reports whether a LISTEN is all that is missing.
 func (h *listener) proven() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

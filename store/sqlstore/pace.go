@@ -21,16 +21,10 @@ func (pollWaker) close()       {}
 
 // next implements waker.
 func (pollWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error) {
-	ss.mu.Lock()
-	at := w.pollAt
-	ss.mu.Unlock()
-	if !time.Now().Before(at) { // otherwise the claim was attempted again meanwhile
-		if out, err := ss.read(ctx, c, w, 0); err != nil || out.State != driver.Queued {
-			return out, err
-		}
-		at = ss.planPoll(w)
+	if out, err := ss.read(ctx, c, w, 0); err != nil || out.State != driver.Queued {
+		return out, err
 	}
-	return ss.sleep(ctx, c, w, time.After(time.Until(at)), nil)
+	return ss.sleep(ctx, c, w, time.After(ss.pollPause(w)), nil)
 }
 
 // read polls for a claim whose session is listened for since then; 0 if it is not. What is granted later is pushed.
@@ -53,8 +47,6 @@ func (ss *session) sleep(ctx context.Context, c *driver.Claim, w *waiting, again
 	select {
 	case <-w.notified:
 		return ss.pushedTo(c, w)
-	case <-w.look:
-		return ss.poll(ctx, c, w)
 	case <-again:
 	case <-changed:
 	case <-ctx.Done():
@@ -63,13 +55,12 @@ func (ss *session) sleep(ctx context.Context, c *driver.Claim, w *waiting, again
 	return driver.Outcome{State: driver.Queued}, nil
 }
 
-// planPoll returns when a claim polls next whose row was read just now.
-func (ss *session) planPoll(w *waiting) time.Time {
+// pollPause is how long a claim waits before it polls again.
+func (ss *session) pollPause(w *waiting) time.Duration {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w.polls++
-	w.pollAt = time.Now().Add(pollPause(w.polls-1, w.place, w.pace, time.Since(w.moved), rand.Float64()))
-	return w.pollAt
+	return pollPause(w.polls-1, w.place, w.pace, time.Since(w.moved), rand.Float64())
 }
 
 // When a claim that waits polls and listens, by its place in the queue and by the pace of the
@@ -120,11 +111,11 @@ const (
 	longestRest = 250 * time.Millisecond
 )
 
-// restFor is for how long a claim need neither listen nor wait for a handoff lock: as long as those before it need, at
+// listenAfter is for how long a claim need not listen: as long as those before it need, at
 // their pace, until it is near the front of the queue, less a sixth. Each connection that
 // listens is woken by each notification, so in a crowd most of them would be woken for
-// others; and a server takes a long chain of waits for a deadlock.
-func restFor(place int, pace time.Duration) time.Duration {
+// others.
+func listenAfter(place int, pace time.Duration) time.Duration {
 	if pace <= 0 || pace > slowPace || place <= farFromFront {
 		return 0
 	}

@@ -50,9 +50,9 @@ func TestPollPauseOfAStillLock(t *testing.T) {
 	}
 }
 
-// TestRestFor: a claim listens at once unless it is far from the front of a queue that
+// TestListenAfter: a claim listens at once unless it is far from the front of a queue that
 // moves quickly, and well before it is granted.
-func TestRestFor(t *testing.T) {
+func TestListenAfter(t *testing.T) {
 	for _, tt := range []struct {
 		place int
 		pace  time.Duration
@@ -61,7 +61,7 @@ func TestRestFor(t *testing.T) {
 		{60, 0, 0}, {60, time.Second, 0}, {farFromFront, time.Millisecond, 0}, {0, time.Millisecond, 0},
 		{nearFront + 60, 3 * time.Millisecond, 150 * time.Millisecond}, {5000, 3 * time.Millisecond, longestRest},
 	} {
-		if d := restFor(tt.place, tt.pace); d != tt.want {
+		if d := listenAfter(tt.place, tt.pace); d != tt.want {
 			t.Errorf("place %d at a pace of %v: %v, want %v", tt.place, tt.pace, d, tt.want)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 	maxRecent    = 10_000
 	// holdersFor is how long the holders of a lock that changes hands quickly are good enough for the outcome
 	// of a claim that is queued: those that are read then have changed, too, before the outcome is there.
-	holdersFor = 5 * time.Second
+	holdersFor = time.Second
 )
 
 // contended reports whether claims wait for the lock, most likely.

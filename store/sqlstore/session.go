@@ -159,54 +159,30 @@ func (ss *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 }
 
 // keepAlive runs the statement, and learns from its answer what the settings are. It is false if the
-// session was not kept alive. While a claim waits, the statement also reads whether it must go on waiting. That needs the
-// table of locks, for which another program may have to be waited for: not for long, because the session needs its time.
+// session was not kept alive.
 func (ss *session) keepAlive(ctx context.Context) (bool, error) {
-	r := ss.nextReread()
-	if r == nil {
-		return ss.keepAliveBy(ctx, "keepAlive", nil)
-	}
-	brief, cancel := context.WithTimeout(ctx, ss.ttl/10)
-	defer cancel()
-	ok, err := ss.keepAliveBy(brief, "keepAliveWaiting", r)
-	if err != nil && brief.Err() != nil && ctx.Err() == nil {
-		return ss.keepAliveBy(ctx, "keepAlive", nil)
-	}
-	return ok, err
-}
-
-func (ss *session) keepAliveBy(ctx context.Context, statement string, r *reread) (bool, error) {
-	s, sent := ss.store, time.Now()
+	s := ss.store
 	args := []any{ss.sid, ss.generation, ss.inc}
-	var settings, left int64 // max_ttl, and grace as the last bit; milliseconds
+	var answer int64 // max_ttl, and grace as the last bit
 	if s.dialect == MySQL {
-		if r != nil {
-			args = append([]any{s.name(r.name), r.counter, ss.sid}, args...)
-		}
-		res, err := s.exec(ctx, statement, args...)
+		res, err := s.exec(ctx, "keepAlive", args...)
 		if err != nil {
 			return false, err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return false, err
 		}
-		number, err := res.LastInsertId()
-		if err != nil {
+		if answer, err = res.LastInsertId(); err != nil {
 			return false, err
 		}
-		settings, left = number>>20, number&(1<<20-1)
 	} else {
 		var server string
-		if r != nil {
-			args = append(args, r.name, r.counter, "["+probe(ss.sid, r.seq)+"]")
-		}
-		if err := s.row(ctx, statement, args, []any{&settings, &server, &left}); err != nil {
+		if err := s.row(ctx, "keepAlive", args, []any{&answer, &server}); err != nil {
 			return false, unlessNone(err)
 		}
 		ss.learnServer(server)
 	}
-	s.memory.learn(ss.inc, rules{settings & 1, settings >> 1})
-	ss.noteReread(r, time.Duration(left)*time.Millisecond, sent)
+	s.memory.learn(ss.inc, rules{answer & 1, answer >> 1})
 	return true, nil
 }
 
@@ -265,13 +241,13 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	var w *waiting
 	if c.Queue {
 		known, _ := ss.store.recent.of(c.Name)
-		w = ss.expect(c.Seq, restFor(known.place, known.pace) == 0)
+		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
 		ss.mu.Lock()
 		w.plain = claim.Plain == 1
 		ss.mu.Unlock()
 	}
 	if w.seenQueued(ss) {
-		if out, ok := ss.readStill(w, time.Now()); ok {
+		if out, ok := ss.lastAnswer(w); ok {
 			return out, nil
 		}
 		if out, waits, err := ss.waitsStill(ctx, c, w); waits || err != nil {
@@ -313,9 +289,7 @@ func (ss *session) waitsStill(ctx context.Context, c *driver.Claim, w *waiting) 
 		return driver.Outcome{}, false, nil
 	}
 	ss.noteBefore(w, l.HandoffLocksBefore(ss.sid, c.Seq))
-	ss.noteCounter(w, l.Counter, out.Position == 0)
-	ss.noteRead(w, out, l.Counter, time.Now())
-	ss.planPoll(w)
+	ss.noteAttempt(w, out, l.Counter)
 	return out, true, nil
 }
 

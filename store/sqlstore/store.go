@@ -31,7 +31,6 @@ type Store struct {
 	pgx          bool
 	known        bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
 	pooled       atomic.Bool // statements go to any connection: prepare none
-	rereads      atomic.Bool // a keep-alive can read a lock and waits for no row of it
 	closeDB      bool        // Open or FromURL made the handle
 	gate         storekit.Gate
 	fitted       atomic.Bool // the database was found fit to keep locks
@@ -93,7 +92,6 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	s.waker = newWaker(s)
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
-		s.rereads.Store(true)
 		s.texts, s.ready = newTexts(s.dialect, o.prefix(), pgIdentity, pgServer, s.notifies()), true
 	}
 	return s, nil
@@ -141,17 +139,14 @@ func (s *Store) prepare(ctx context.Context) error {
 		return nil
 	}
 	var ident string
-	var committed bool
-	begin := func() { ident, committed = "CONCAT(@@server_id, '/', @@hostname", false }
-	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'transaction_isolation', 'tx_isolation')", nil, begin, func(r *sql.Rows) error {
+	begin := func() { ident = "CONCAT(@@server_id, '/', @@hostname" }
+	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')", nil, begin, func(r *sql.Rows) error {
 		var name, value string
-		err := r.Scan(&name, &value)
-		if strings.HasPrefix(name, "server_") {
-			ident += ", '/', @@" + name
-		} else {
-			committed = value == "READ-COMMITTED"
+		if err := r.Scan(&name, &value); err != nil {
+			return err
 		}
-		return err
+		ident += ", '/', @@" + name
+		return nil
 	})
 	if err != nil {
 		return err
@@ -160,7 +155,6 @@ func (s *Store) prepare(ctx context.Context) error {
 	defer s.mu.Unlock()
 	if !s.ready {
 		server := "IF(@@autocommit = 1, " + ident + "), NULL)"
-		s.rereads.Store(committed)
 		s.texts, s.ready = newTexts(MySQL, s.opts.prefix(), "CONVERT("+server+" USING utf8mb4) COLLATE utf8mb4_bin", server, false), true
 	}
 	return nil

@@ -48,10 +48,9 @@ type waiting struct {
 	progress
 	handoff
 	queued    bool
-	nearAt    time.Time // when it comes near the front of the queue
-	listening int64     // since when its session was listened for when it was attempted
-	read      lastRead
-	look      chan struct{} // has room for one: the claim may have been granted without a notification
+	listenAt  time.Time     // when it comes near the front of the queue
+	listening int64         // since when its session was listened for when it was attempted
+	polls     int           // since the lock was seen to change hands
 	notified  chan struct{} // closed when granted or err is set
 	granted   driver.Token
 	err       error
@@ -65,8 +64,6 @@ type progress struct {
 	counter int64         // of the lock then
 	moved   time.Time     // when that was seen first
 	pace    time.Duration // of a handoff, as far as it is known; 0 if it is not
-	polls   int           // since the lock was seen to change hands
-	pollAt  time.Time     // when it polls next
 }
 
 func (w *waiting) end(err error) {
@@ -89,7 +86,7 @@ func (ss *session) expect(seq uint64, listen bool) *waiting {
 	defer ss.mu.Unlock()
 	w := ss.waits[seq]
 	if w == nil {
-		w = &waiting{notified: make(chan struct{}), look: make(chan struct{}, 1), listening: since, progress: progress{moved: time.Now()}}
+		w = &waiting{notified: make(chan struct{}), listening: since, progress: progress{moved: time.Now()}}
 		ss.waits[seq] = w
 	}
 	return w
@@ -110,22 +107,8 @@ func (ss *session) queued(w *waiting, place int, counter int64, pace time.Durati
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	now := time.Now()
-	w.since, w.first, w.nearAt = now, place, now.Add(restFor(place, pace))
-	if !ss.store.listens() { // polls that are planned by an old pace are late, and make it slower
-		pace = 0
-	}
 	w.queued, w.place, w.counter, w.moved, w.pace = true, place, counter, now, pace
-}
-
-// rest lets a claim that is far from the front of the queue do nothing until it is near, or notified.
-func (w *waiting) rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-w.notified:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	w.since, w.first, w.listenAt = now, place, now.Add(listenAfter(place, pace))
 }
 
 // waitsNow reports whether a claim of the session waits.
@@ -245,7 +228,6 @@ func (ss *session) noteCounter(w *waiting, counter int64, first bool) (moved boo
 		w.place = max(0, w.place-int(n))
 		w.pace = paceOf(time.Since(w.moved), int(n))
 		w.moved, moved = time.Now(), true
-		w.read = lastRead{}
 	}
 	if first {
 		w.place = 0

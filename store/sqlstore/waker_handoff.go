@@ -22,15 +22,6 @@ func (h handoffWaker) close()               { h.locks.close() }
 
 // next implements waker.
 func (h handoffWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error) {
-	ss.mu.Lock()
-	far := time.Until(w.nearAt)
-	if w.before == 0 || w.wait != nil {
-		far = 0
-	}
-	ss.mu.Unlock()
-	if far > 0 { // the server refuses a wait behind a chain of 32 others
-		w.rest(ctx, far)
-	}
 	wait := ss.beginWait(c, w)
 	if wait == nil {
 		return pollWaker{}.next(ctx, ss, c, w)
@@ -54,6 +45,32 @@ type handoff struct {
 	wait    *job    // for a handoff lock, of a claim that was before it when the wait began
 	refused bool    // the server ended the last wait for it
 	longer  bool    // the next wait for it may be longer
+	reuse   bool    // the next attempt need not read the row
+	last    driver.Outcome
+}
+
+// reuseFrom is from which place on a claim reads the row at each second attempt.
+const reuseFrom = 8
+
+// noteAttempt notes where an attempt has found a claim that was queued before.
+func (ss *session) noteAttempt(w *waiting, out driver.Outcome, counter int64) {
+	moved := ss.noteCounter(w, counter, false)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	w.place = out.Position
+	w.reuse, w.last = !moved && w.place >= reuseFrom, out
+}
+
+// lastAnswer reports whether an attempt of a claim can be answered as the last one: the claim is far back, the lock
+// did not change hands between the last two reads, and the claim waits for a handoff lock. If the
+// process of the claim before it ends, it is woken. Those before it read the row
+// at each attempt, so if all of them hang, the grant of another is a TTL late.
+func (ss *session) lastAnswer(w *waiting) (driver.Outcome, bool) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	reuse := w.reuse && w.wait != nil && !w.wait.over()
+	w.reuse = false
+	return w.last, reuse
 }
 
 // handoffLock gives a claim a handoff lock, and returns its number, 0 for none.
@@ -138,8 +155,6 @@ func (ss *session) endWait(ctx context.Context, c *driver.Claim, w *waiting, wai
 		return ss.pushedTo(c, w)
 	case <-ctx.Done():
 		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
-	case <-w.look:
-		return ss.poll(ctx, c, w)
 	case <-wait.done:
 	case <-time.After(wait.bound + wait.bound/4): // its connection does not answer, and will be closed
 		return ss.poll(ctx, c, w)

@@ -33,7 +33,7 @@ func (l listenWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *
 	}
 	var again <-chan time.Time // without a Stop: an unreferenced timer is collected
 	if since == 0 {
-		again = time.After(time.Until(ss.planPoll(w)))
+		again = time.After(ss.pollPause(w))
 	}
 	return ss.sleep(ctx, c, w, again, changed)
 }
@@ -50,9 +50,9 @@ func (ss *session) mayHaveMissed(w *waiting, since int64) bool {
 // claim waits or is watched.
 func (l listenWaker) sleepUntilNear(ctx context.Context, ss *session, w *waiting) bool {
 	ss.mu.Lock()
-	d, all := time.Until(w.nearAt), len(ss.notices.watched) == 0
+	d, all := time.Until(w.listenAt), len(ss.notices.watched) == 0
 	for _, other := range ss.waits {
-		all = all && time.Until(other.nearAt) > 0
+		all = all && time.Until(other.listenAt) > 0
 	}
 	ss.mu.Unlock()
 	if d <= 0 {
@@ -61,6 +61,12 @@ func (l listenWaker) sleepUntilNear(ctx context.Context, ss *session, w *waiting
 	if all {
 		l.pause(ss)
 	}
-	w.rest(ctx, d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.notified:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 	return true
 }

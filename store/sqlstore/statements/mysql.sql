@@ -30,19 +30,10 @@ ON DUPLICATE KEY UPDATE
 -- One row of one table, whatever the number of locks. An operator's break sets broken.
 -- MySQL's clock is that of the statement's beginning: one that began earlier and waited
 -- longer must not take time back. The + 1 is because MySQL counts rows that changed.
--- The number that comes back is what the process must know of the settings, times 1048576, and {waits}: for how many more
--- milliseconds the holder lives at least that a claim of the session waits for, 0 if the lock changed hands or the claim is not queued.
-UPDATE {p}session SET ends = GREATEST(ends + 1, {now} + ttl) + 0 * LAST_INSERT_ID(1048576 * (SELECT 2 * m.max_ttl + m.grace FROM {p}incarnation m WHERE m.id = 1) + {waits})
+-- The number that comes back is what the process must know of the settings.
+UPDATE {p}session SET ends = GREATEST(ends + 1, {now} + ttl) + 0 * LAST_INSERT_ID((SELECT 2 * m.max_ttl + m.grace FROM {p}incarnation m WHERE m.id = 1))
 WHERE id = ? AND generation = ? AND inc = ? AND ends > {now} AND broken IS NULL
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = {p}session.inc AND m.identity = {ident})
-
--- name: waits
--- A part of keepAlive. Under READ COMMITTED, without which it is left out, it locks no rows. MySQL reads the table that it
--- updates only if LIMIT keeps the inner query from being merged.
-COALESCE((SELECT d.ms FROM (SELECT LEAST(1048575, (h.ends - {now}) DIV 1000) AS ms
-  FROM {p}lock l JOIN {p}session h ON h.id = l.holder AND h.generation = l.generation JOIN {p}incarnation i ON i.id = 1 AND i.incarnation = l.inc
-  WHERE l.name = ? AND l.counter = ? AND l.grants IS NULL AND LOCATE(CAST(? AS BINARY), CAST(l.queue AS BINARY)) > 0
-    AND i.grace_end <= {now} AND h.ends BETWEEN {now} AND {now} + 2 * i.max_ttl LIMIT 1) d), 0)
 
 -- name: take
 -- A plain claim for a lock that is free and has its row: one flat statement, by which most locks are

@@ -28,18 +28,11 @@ RETURNING s.generation
 -- One row of one table, whatever the number of locks. An operator's break sets broken.
 -- MySQL's clock is that of the statement's beginning: one that began earlier and waited
 -- longer must not take time back. The + 1 is because MySQL counts rows that changed.
--- It returns what the process must know of the settings, and of the server, and {waits}: for how many more
--- milliseconds the holder lives at least that a claim of the session waits for, 0 if the lock changed hands or the claim is not queued.
+-- It returns what the process must know of the settings, and of the server.
 UPDATE {p}session AS s SET ends = GREATEST(s.ends + 1, {now} + s.ttl) FROM {p}incarnation m
 WHERE s.id = $1 AND s.generation = $2 AND s.inc = $3 AND s.ends > {now} AND s.broken IS NULL
   AND m.id = 1 AND m.incarnation = s.inc AND m.identity = {ident}
-RETURNING 2 * m.max_ttl + m.grace, {server}, {waits}
-
--- name: waits
--- A part of keepAlive.
-COALESCE((SELECT LEAST(1048575, (h.ends - {now}) / 1000) FROM {p}lock l JOIN {p}session h ON h.id = l.holder AND h.generation = l.generation
-  WHERE l.name = $4 AND l.counter = $5 AND l.inc = m.incarnation AND l.grants IS NULL AND l.queue @> CAST($6 AS text)::jsonb
-    AND m.grace_end <= {now} AND h.ends BETWEEN {now} AND {now} + 2 * m.max_ttl), 0)
+RETURNING 2 * m.max_ttl + m.grace, {server}
 
 -- name: take
 -- A plain claim for a lock that is free and has its row: one flat statement, by which most locks are
