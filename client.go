@@ -83,7 +83,8 @@ func (c *Client) coreConfig(clk *clock.Clock) core.Config {
 	return config
 }
 
-// Do runs fn while holding the lock of that name: [Mutex.Do] without options.
+// Do runs fn while holding the lock of that name: [Mutex.Do] without options. An error that wraps
+// [ErrLost] means that the lease did not last to the end of fn.
 func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lease) error) error {
 	return c.Mutex(name).Do(ctx, fn)
 }

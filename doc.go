@@ -20,7 +20,7 @@
 //	store, err := memcachestore.New(address, nil)   // store/memcachestore, without tokens
 //	store := memstore.New(nil)                      // store/memstore, for tests
 //
-// or from a URL, by [OpenStore]. Package redisquorum locks on several Redis masters.
+// or from a URL, by [OpenStore]. Package store/redisstore/redisquorum locks on several Redis masters.
 //
 // # Choosing
 //
@@ -41,7 +41,7 @@
 //
 //   - Guarded effects are exclusive, if the store's fencing is strict.
 //   - Two holders do not overlap in time, provided that clocks drift less than
-//     [Options.Drift] and are not stepped, no operator breaks the lease, the server keeps
+//     [Options.Drift] and are not stepped, no operator takes the lock away, the server keeps
 //     its data or has a grace period, and a server that was replaced no longer writes.
 //   - A running holder is notified [Options.Margin] before the store may grant its lock to
 //     another process, under the same conditions. A lease with MaxHold has a margin of at
@@ -77,7 +77,7 @@
 // # Losing
 //
 // A lease can be lost: the store was unreachable for too long, the store lost its data,
-// an operator broke the lease, or the lease reached MaxHold. [Lease.Context] is then
+// an operator took the lock away, or the lease reached MaxHold. [Lease.Context] is then
 // canceled, with a [*LostError] as its cause, which wraps [ErrLost] and has the reason.
 // This happens at the trusted deadline at the latest,
 // whatever call is in flight: the instant before the last successful renewal was sent,

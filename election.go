@@ -48,9 +48,9 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 // Run campaigns, and calls lead each time this process becomes the leader. The context of lead
 // ends with the term: when it is lost or resigned, or when ctx ends.
 //
-// Run waits for lead to return before it gives the lock back. It campaigns again after a loss,
+// Run waits for lead before it gives the lock back. It campaigns again after a loss,
 // after [Election.Resign] and while the store is unavailable, with a pause if terms end at once.
-// Run returns when ctx ends, when lead returns during its term (with its error, but see
+// Run returns when ctx ends (with its error), when lead returns during its term (with its error, but see
 // [ErrResigned]), when the client is closed, or when the store refuses for good.
 //
 // lead must not unlock its term: it returns [ErrResigned] instead. Under the context of a lease of

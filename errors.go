@@ -186,19 +186,19 @@ type LossReason uint8
 
 const (
 	// LossUnrenewed: the store did not confirm the session before the trusted deadline.
-	LossUnrenewed = LossReason(core.Unrenewed)
+	LossUnrenewed LossReason = LossReason(core.Unrenewed)
 	// LossSessionEnded: the store had ended the session. Its clock jumped ahead, an operator
 	// removed the session, or the store refused to renew it.
-	LossSessionEnded = LossReason(core.SessionEnded)
+	LossSessionEnded LossReason = LossReason(core.SessionEnded)
 	// LossStoreReset: the store lost its data, and the lease could not be reclaimed.
-	LossStoreReset = LossReason(core.StoreReset)
+	LossStoreReset LossReason = LossReason(core.StoreReset)
 	// LossForceUnlock: an operator took the lock away, with ForceUnlock.
-	LossForceUnlock = LossReason(core.ForceUnlocked)
+	LossForceUnlock LossReason = LossReason(core.ForceUnlocked)
 	// LossMaxHold: the lease reached its MaxHold.
-	LossMaxHold = LossReason(core.MaxHoldReached)
+	LossMaxHold LossReason = LossReason(core.MaxHoldReached)
 	// LossUnmarked: an occurrence of Once has no mark, because its lease was unlocked or the
 	// client was closed before the mark was left.
-	LossUnmarked = LossReason(core.Unmarked)
+	LossUnmarked LossReason = LossReason(core.Unmarked)
 )
 
 // Error returns the reason in words.

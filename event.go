@@ -88,43 +88,43 @@ type EventKind uint8
 // The transitions of sessions and leases.
 const (
 	// SessionOpened: this process is known to a shard.
-	SessionOpened = EventKind(core.SessionOpened)
+	SessionOpened EventKind = EventKind(core.SessionOpened)
 	// SessionRenewalFailed: a keep-alive failed and is tried again; the session
 	// is still trusted. Many of these mean that losses are near.
-	SessionRenewalFailed = EventKind(core.SessionRenewalFailed)
+	SessionRenewalFailed EventKind = EventKind(core.SessionRenewalFailed)
 	// SessionReset: the store lost its data; reclaiming begins.
-	SessionReset = EventKind(core.SessionReset)
+	SessionReset EventKind = EventKind(core.SessionReset)
 	// SessionResumed: the session is back and its leases were reclaimed.
-	SessionResumed = EventKind(core.SessionResumed)
+	SessionResumed EventKind = EventKind(core.SessionResumed)
 	// SessionLost: the session and all its leases are lost.
-	SessionLost = EventKind(core.SessionLost)
+	SessionLost EventKind = EventKind(core.SessionLost)
 	// SessionClosed: the session was closed, idle or with the client.
-	SessionClosed = EventKind(core.SessionClosed)
+	SessionClosed EventKind = EventKind(core.SessionClosed)
 	// LeaseWaiting: an acquisition has to wait, in the store's queue, where
 	// Holder is in the way, or in the client's own queue.
-	LeaseWaiting = EventKind(core.LeaseWaiting)
+	LeaseWaiting EventKind = EventKind(core.LeaseWaiting)
 	// LeaseGranted: an acquisition succeeded with a round trip.
-	LeaseGranted = EventKind(core.LeaseGranted)
+	LeaseGranted EventKind = EventKind(core.LeaseGranted)
 	// LeaseHandedOff: it succeeded without one, by a local handoff, together
 	// with another reader, or because the lock lingered. Re-entering is not a transition and has no event.
-	LeaseHandedOff = EventKind(core.LeaseHandedOff)
+	LeaseHandedOff EventKind = EventKind(core.LeaseHandedOff)
 	// LeaseReleased: a lease was unlocked.
-	LeaseReleased = EventKind(core.LeaseReleased)
+	LeaseReleased EventKind = EventKind(core.LeaseReleased)
 	// LeaseLost: a lease ended before it was unlocked; Err is the reason.
-	LeaseLost = EventKind(core.LeaseLost)
+	LeaseLost EventKind = EventKind(core.LeaseLost)
 	// ClaimWithdrawn: a claim of unknown outcome was cleaned up.
-	ClaimWithdrawn = EventKind(core.ClaimWithdrawn)
+	ClaimWithdrawn EventKind = EventKind(core.ClaimWithdrawn)
 	// SessionOpenFailed: a session cannot be opened, so no acquisition succeeds;
 	// it is tried again while an acquisition waits. It is emitted once until a
 	// session opens.
-	SessionOpenFailed = EventKind(core.SessionOpenFailed)
+	SessionOpenFailed EventKind = EventKind(core.SessionOpenFailed)
 	// LeaseSelfBlocked: an acquisition has waited for longer than Options.TTL
 	// behind a lease of the same client. A goroutine that locks again without the
 	// context of its lease waits for itself like this.
-	LeaseSelfBlocked = EventKind(core.LeaseSelfBlocked)
+	LeaseSelfBlocked EventKind = EventKind(core.LeaseSelfBlocked)
 	// LeaseRecalled: a lock that lingered was given back to the store; Waited is how long
 	// that took. Taking it again while it lingers is LeaseHandedOff.
-	LeaseRecalled = EventKind(core.LeaseRecalled)
+	LeaseRecalled EventKind = EventKind(core.LeaseRecalled)
 )
 
 // String returns the kind as words.

@@ -95,7 +95,7 @@ func (c *Client) ForceUnlock(ctx context.Context, name string, token Token) (Tok
 		return 0, err
 	}
 	var fence Token
-	err := c.ask(ctx, "break", name, func(ctx context.Context) (err error) {
+	err := c.ask(ctx, "force unlock", name, func(ctx context.Context) (err error) {
 		fence, err = c.store.Break(ctx, name, token)
 		return err
 	})

@@ -53,7 +53,7 @@ type Once struct {
 // Once returns a handle. keep is how long the mark of an occurrence stays: choose it longer
 // than any replica can be late. Without options an occurrence whose process died or whose
 // function failed may be run again. With MinHold(keep) it is not: it counts as run for that
-// long. Once does no I/O; a bad value is reported by Do.
+// long. Make the occurrence from the scheduled time, not from the clock. Once does no I/O; a bad value is reported by Do.
 func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once {
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }

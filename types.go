@@ -12,11 +12,11 @@ type Token = driver.Token
 // Record is what a client writes about itself into its claim, for people.
 type Record = driver.Record
 
-// Holder is one holder of a lock as the store sees it.
+// Holder is one holder of a lock as the store sees it; [driver.Holder] has its fields.
 type Holder = driver.Holder
 
-// Waiter is one claim that waits for a lock.
+// Waiter is one claim that waits for a lock; [driver.Waiter] has its fields.
 type Waiter = driver.Waiter
 
-// Status is a lock as the store sees it.
+// Status is a lock as the store sees it; [driver.Status] has its fields.
 type Status = driver.Status

@@ -50,12 +50,12 @@ type OpenRequest struct {
 	// ID is guaranteed to be fresh, or that of a session this process opened
 	// before.
 	ID SessionID
-	// Before is a value that this store returned for the session, if it is opened again, or
-	// nil. A store may take over what that value knows. It is a help and no proof: the answer to
-	// an Open in between may have been lost, and calls on Before may still be under way or
-	// come later. A store must resume the session as well without Before, and must ignore a
-	// value of another type, of another store or of another session. It must not keep Before
-	// for longer than Open takes. A store that wraps another must pass on the other's value.
+	// Before is guaranteed to be the last value that the caller got from this store for the
+	// session, or nil if it got none. A store may take over what that value knows. Calls on Before
+	// may still be under way or come later, and the answer to an Open in between may have been
+	// lost. A store must ignore a value of another type, of another store or of another session,
+	// and must not keep Before for longer than Open takes. A store that wraps another must pass
+	// on the other's value.
 	Before Session
 	// TTL is how long the session shall live without being kept alive. It is
 	// guaranteed to lie within the bounds of Caps.

@@ -67,7 +67,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		// While ann works, an operator breaks her lease. The token that Break
+		// While ann works, an operator breaks her lease. The token that ForceUnlock
 		// returns fences her off at once.
 		raised, err := locks.ForceUnlock(ctx, lock, l.Token())
 		if err != nil {

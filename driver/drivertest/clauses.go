@@ -24,7 +24,7 @@ var clauses = []Clause{
 	{"S6", "Open and KeepAlive answer with a positive TTL within the bounds of Caps."},
 	{"S7", "Open refuses a TTL outside the bounds of Caps with ErrRefused."},
 	{"S8", "A clock reported by Renewal advances by what has elapsed between two calls."},
-	{"S9", "Open resumes a session whatever Before is, and a late call on the value of before leaves nothing that a call on the next one cannot find or withdraw."},
+	{"S9", "Open resumes a session with its last value in Before, also if the answer to an Open in between was lost. A late call on the value of before leaves nothing that a call on the next one cannot find or withdraw."},
 	{"O1", "While an exclusive claim is granted, no other claim is granted."},
 	{"O2", "Attempt is idempotent per claim: a granted claim gets the same token again, a queued one keeps its position."},
 	{"O3", "Withdraw removes exactly its claim: another session's or another number's claim stays."},
