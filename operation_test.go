@@ -68,7 +68,7 @@ var questions = map[string]func(context.Context, *fencelock.Client) error{
 		}
 		return nil
 	},
-	"break": func(ctx context.Context, c *fencelock.Client) error {
+	"force unlock": func(ctx context.Context, c *fencelock.Client) error {
 		_, err := c.ForceUnlock(ctx, "x", 256)
 		return err
 	},
