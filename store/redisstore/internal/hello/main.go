@@ -14,23 +14,26 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
+	if err := run(context.Background()); err != nil { // errors.Is(err, fencelock.ErrLost): another process may hold the lock by now
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
 	store, err := redisstore.Open(ctx, "redis://localhost:6379", nil)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
+	defer store.Close()
 	locks, err := fencelock.New(store, nil) // one client per process
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer locks.Close(ctx)
-	err = locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
+	return locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
 		// ctx is canceled if the lock is lost. Let the database check the token:
 		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token (no row: rejected)
 		fmt.Println("holding", l.Name(), "with token", l.Token())
 		return nil
 	})
-	if err != nil { // errors.Is(err, fencelock.ErrLost): another process may hold the lock by now
-		log.Fatal(err)
-	}
 }
