@@ -50,14 +50,14 @@ func TestSessionIsOpenedAgainWithItsLastValue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := memstore.New(&memstore.Options{Grace: true})
 		var last driver.Session
-		opens := 0
+		var opens atomic.Int32
 		st := tap(store)
 		st.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
-			opens++
+			n := opens.Add(1)
 			if req.Before != last {
-				t.Errorf("Open %d: Before is %v, want %v", opens, req.Before, last)
+				t.Errorf("Open %d: Before is %v, want %v", n, req.Before, last)
 			}
-			if opens == 2 {
+			if n == 2 {
 				return nil, driver.Renewal{}, driver.ErrUnavailable
 			}
 			s, renewal, err := next(ctx, req)
@@ -68,13 +68,13 @@ func TestSessionIsOpenedAgainWithItsLastValue(t *testing.T) {
 		l := lock(t, c, "x")
 		store.Restart()
 		time.Sleep(2 * ttl)
-		if opens != 3 || l.Err() != nil {
-			t.Fatalf("opened %d times, want 3; the lease is %v", opens, l.Err())
+		if opens.Load() != 3 || l.Err() != nil {
+			t.Fatalf("opened %d times, want 3; the lease is %v", opens.Load(), l.Err())
 		}
 		store.Restart()
 		must.OK(t, c.Close(t.Context()))
-		if opens != 4 {
-			t.Errorf("opened %d times, want once more to close it", opens)
+		if n := opens.Load(); n != 4 {
+			t.Errorf("opened %d times, want once more to close it", n)
 		}
 	})
 }
