@@ -5,6 +5,9 @@ package fencelock_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,5 +146,230 @@ func TestTraceThatIsNoneIsNotKept(t *testing.T) {
 			t.Errorf("of %d bytes %d are kept, want %d", length, len(got), want)
 		}
 		locktest.Unlock(t, l)
+	}
+}
+
+var updateErrors = flag.Bool("errors.update", false, "write the table of docs/errors.md")
+
+// provoked are the errors that a program can meet, each made to happen.
+var provoked = []struct {
+	what string
+	make func(t *testing.T) error
+}{
+	{"`TryLock` of a lock that another process holds", func(t *testing.T) error {
+		store := memstore.New(nil)
+		hold(t, locktest.Client(t, store, nil))
+		return try(t, locktest.Client(t, store, nil))
+	}},
+	{"`Lock`, and its context ends behind a holder", func(t *testing.T) error {
+		store := memstore.New(nil)
+		hold(t, locktest.Client(t, store, nil))
+		return wait(t, locktest.Client(t, store, nil))
+	}},
+	{"`TryLock` in a grace period", func(t *testing.T) error { return try(t, locktest.Client(t, resting(), nil)) }},
+	{"`Lock`, and its context ends in a grace period", func(t *testing.T) error { return wait(t, locktest.Client(t, resting(), nil)) }},
+	{"`TryLock` of a store that does not answer", func(t *testing.T) error { return try(t, locktest.Client(t, silent(), nil)) }},
+	{"`Lock` of a store that does not answer for `StoreTimeout`", func(t *testing.T) error {
+		_, err := locktest.Client(t, silent(), &fencelock.Options{StoreTimeout: time.Second}).Mutex("x").Lock(context.Background())
+		return err
+	}},
+	{"any call after `Client.Close`", func(t *testing.T) error {
+		c := locktest.Client(t, memstore.New(nil), nil)
+		must.OK(t, c.Close(t.Context()))
+		return try(t, c)
+	}},
+	{"an option that the store cannot do", func(t *testing.T) error {
+		store := locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Hold = false })
+		_, err := locktest.Client(t, store, nil).Mutex("x", fencelock.MinHold(time.Second)).Lock(t.Context())
+		return err
+	}},
+	{"`New` with `Require: Correctness` on a store that is not fit for it", func(*testing.T) error {
+		_, err := fencelock.New(memstore.New(nil), &fencelock.Options{Require: fencelock.Correctness})
+		return err
+	}},
+	{"a write lock inside a read lock of the same name", func(t *testing.T) error {
+		m := locktest.Client(t, memstore.New(nil), nil).RWMutex("x")
+		l, err := m.RLock(t.Context())
+		must.OK(t, err)
+		_, err = m.Lock(l.Context())
+		return err
+	}},
+	{"the cause of the context after `Unlock`", func(t *testing.T) error {
+		l := hold(t, locktest.Client(t, memstore.New(nil), nil))
+		must.OK(t, l.Unlock(t.Context()))
+		return context.Cause(l.Context())
+	}},
+	{"`Unlock` that the store does not confirm", func(t *testing.T) error {
+		store := locktest.NewTap(memstore.New(nil))
+		store.OnWithdraw = func(context.Context, driver.Withdrawal, locktest.WithdrawFunc) (driver.Removed, error) {
+			return 0, driver.ErrUnknown
+		}
+		return hold(t, locktest.Client(t, store, nil)).Unlock(t.Context())
+	}},
+	{"the session was not renewed in time", func(t *testing.T) error {
+		return afterAlive(t, func(context.Context, locktest.AliveFunc) (driver.Renewal, error) {
+			return driver.Renewal{}, driver.ErrUnknown
+		})
+	}},
+	{"the store ended the session", func(t *testing.T) error {
+		return afterAlive(t, func(context.Context, locktest.AliveFunc) (driver.Renewal, error) {
+			return driver.Renewal{}, driver.ErrGone
+		})
+	}},
+	{"the store lost its data, without a grace period", func(t *testing.T) error {
+		store := memstore.New(nil)
+		l := hold(t, locktest.Client(t, store, nil))
+		store.Reset()
+		hold(t, locktest.Client(t, store, nil))
+		return lostCause(l)
+	}},
+	{"an operator took the lock away", func(t *testing.T) error {
+		c := locktest.Client(t, memstore.New(nil), nil)
+		l := hold(t, c)
+		_, err := c.ForceUnlock(t.Context(), "x", l.Token())
+		must.OK(t, err)
+		return l.Unlock(t.Context())
+	}},
+	{"the lease reached its `MaxHold`", func(t *testing.T) error {
+		l, err := locktest.Client(t, memstore.New(nil), nil).Mutex("x", fencelock.MaxHold(time.Second)).Lock(t.Context())
+		must.OK(t, err)
+		return lostCause(l)
+	}},
+	{"`Once`, whose function unlocked its lease", func(t *testing.T) error {
+		_, err := locktest.Client(t, memstore.New(nil), nil).Once("x", time.Hour).Do(t.Context(), "1",
+			func(ctx context.Context, l *fencelock.Lease) error { return l.Unlock(ctx) })
+		return err
+	}},
+	{"`ForceUnlock` with the token of no holder", func(t *testing.T) error {
+		_, err := locktest.Client(t, memstore.New(nil), nil).ForceUnlock(t.Context(), "x", 256)
+		return err
+	}},
+	{"the cause of a term's context after `Resign`", func(t *testing.T) error {
+		e := locktest.Client(t, memstore.New(nil), nil).Election("x")
+		causes := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			_ = e.Run(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
+				<-ctx.Done()
+				select {
+				case causes <- context.Cause(ctx):
+				default: // it campaigned again
+				}
+				return nil
+			})
+		}()
+		synctest.Wait()
+		must.OK(t, e.Resign(ctx))
+		return <-causes
+	}},
+}
+
+func hold(t *testing.T, c *fencelock.Client) *fencelock.Lease {
+	t.Helper()
+	return locktest.Got(t)(c.Mutex("x").Lock(t.Context()))
+}
+
+func try(t *testing.T, c *fencelock.Client) error {
+	t.Helper()
+	_, err := c.Mutex("x").TryLock(t.Context())
+	return err
+}
+
+func wait(t *testing.T, c *fencelock.Client) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := c.Mutex("x").Lock(ctx)
+	return err
+}
+
+// silent is a store that does not answer attempts.
+func silent() driver.Store {
+	store := locktest.NewTap(memstore.New(nil))
+	store.OnAttempt = func(context.Context, *driver.Claim, locktest.AttemptFunc) (driver.Outcome, error) {
+		return driver.Outcome{}, driver.ErrUnavailable
+	}
+	return store
+}
+
+// afterAlive returns the loss of a lease whose keep-alives are answered so.
+func afterAlive(t *testing.T, answer func(context.Context, locktest.AliveFunc) (driver.Renewal, error)) error {
+	t.Helper()
+	store := locktest.NewTap(memstore.New(nil))
+	store.OnAlive = answer
+	return lostCause(hold(t, locktest.Client(t, store, nil)))
+}
+
+func lostCause(l *fencelock.Lease) error {
+	<-l.Context().Done()
+	return context.Cause(l.Context())
+}
+
+// sentinels are the errors that errors.Is compares.
+var sentinels = []struct {
+	name string
+	err  error
+}{
+	{"ErrBusy", fencelock.ErrBusy}, {"ErrGrace", fencelock.ErrGrace}, {"ErrLost", fencelock.ErrLost}, {"LossUnrenewed", fencelock.LossUnrenewed},
+	{"LossSessionEnded", fencelock.LossSessionEnded}, {"LossStoreReset", fencelock.LossStoreReset}, {"LossForceUnlock", fencelock.LossForceUnlock},
+	{"LossMaxHold", fencelock.LossMaxHold}, {"LossUnmarked", fencelock.LossUnmarked}, {"ErrReleased", fencelock.ErrReleased},
+	{"ErrUnavailable", fencelock.ErrUnavailable}, {"ErrClosed", fencelock.ErrClosed}, {"ErrUnsupported", fencelock.ErrUnsupported},
+	{"ErrUpgrade", fencelock.ErrUpgrade}, {"ErrNotHeld", fencelock.ErrNotHeld}, {"ErrResigned", fencelock.ErrResigned},
+	{"context.DeadlineExceeded", context.DeadlineExceeded},
+}
+
+// asTypes are the types that errors.As finds.
+var asTypes = []struct {
+	name string
+	in   func(error) bool
+}{
+	{"*BusyError", func(err error) bool { return errors.As(err, new(*fencelock.BusyError)) }},
+	{"*GraceError", func(err error) bool { return errors.As(err, new(*fencelock.GraceError)) }},
+	{"*LostError", func(err error) bool { return errors.As(err, new(*fencelock.LostError)) }},
+	{"*Error", func(err error) bool { return errors.As(err, new(*fencelock.Error)) }},
+}
+
+// TestErrorTable: docs/errors.md has what errors.Is and errors.As find in each error, and every error of the package
+// can be provoked. After a change that is meant, run go test -run TestErrorTable -errors.update .
+func TestErrorTable(t *testing.T) {
+	const page, begin, end = "docs/errors.md", "<!-- table: TestErrorTable writes it -->\n", "<!-- end of table -->\n"
+	var b strings.Builder
+	b.WriteString("\n| What happened | `errors.Is` | `errors.As` |\n| --- | --- | --- |\n")
+	seen := map[string]bool{}
+	for _, p := range provoked {
+		var is, as []string
+		synctest.Test(t, func(t *testing.T) {
+			err := p.make(t)
+			for _, e := range sentinels {
+				if errors.Is(err, e.err) {
+					is, seen[e.name] = append(is, "`"+e.name+"`"), true
+				}
+			}
+			for _, e := range asTypes {
+				if e.in(err) {
+					as, seen[e.name] = append(as, "`"+e.name+"`"), true
+				}
+			}
+		})
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.what, strings.Join(is, ", "), strings.Join(as, ", "))
+	}
+	b.WriteString("\n")
+	for _, e := range sentinels {
+		if !seen[e.name] {
+			t.Errorf("nothing provokes %s", e.name)
+		}
+	}
+	text, err := os.ReadFile(page)
+	must.OK(t, err)
+	before, rest, found := strings.Cut(string(text), begin)
+	table, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no table", page)
+	}
+	if *updateErrors {
+		must.OK(t, os.WriteFile(page, []byte(before+begin+b.String()+end+after), 0o644))
+	} else if table != b.String() {
+		t.Errorf("the table of %s is not what was provoked:\n%s", page, b.String())
 	}
 }
