@@ -53,7 +53,8 @@ type Once struct {
 // Once returns a handle. keep is how long the mark of an occurrence stays: choose it longer
 // than any replica can be late. Without options an occurrence whose process died or whose
 // function failed may be run again. With MinHold(keep) it is not: it counts as run for that
-// long. Make the occurrence from the scheduled time, not from the clock. Once does no I/O; a bad value is reported by Do.
+// long. Make the occurrence from the scheduled time, not from the clock. Once does no I/O; a bad
+// value is reported by Do.
 func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once {
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }
@@ -61,13 +62,14 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 // Do runs fn unless the occurrence has run or is running; it does not wait for a run elsewhere. If
 // fn fails, the occurrence may be run again.
 //
-// In a grace period of the store Do waits, as long as ctx lasts: a job that is due after a
-// failover must not be dropped. If ctx ends first, fn has not run, and the error wraps [ErrGrace].
+// In a grace period of the store Do waits, as long as ctx lasts: a job that is due then must not be
+// dropped. If ctx ends first, the error wraps [ErrGrace].
 //
 // An error that wraps [ErrLost] means that the occurrence may run a second time: the lease ended
 // before fn did or, with Done set, the mark may be missing. fn must not unlock its lease.
 //
-// The occurrence is the lock name@occurrence. Do for it inside fn does not re-enter.
+// The occurrence is the lock name@occurrence, with an @ in the name as %40. Do for it inside fn
+// does not re-enter.
 func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
 	hook := o.c.opts.Hooks.OnceEnd
 	if hook == nil {

@@ -128,7 +128,7 @@ func TestWrongFilesAreRejected(t *testing.T) {
 		`{"users":[{"name":"a","certificates":["bob"]}]}`:                                                                "cn:",
 		`{"users":[{"name":"a","certificates":["cn:b"]},{"name":"c","certificates":["cn:b"]}]}`:                          "twice",
 		`{"users":[{"name":"a","rights":[{"prefix":"","may":["all"]}]}]}`:                                                "see, take or force-unlock",
-		`{"users":[{"name":"a","rights":[{"prefix":"","may":[]}]}]}`:                                                     "may is empty",
+		`{"users":[{"name":"a","rights":[{"prefix":"","may":[]}]}]}`:                                                     "may is empty; use see, take or force-unlock",
 		`{"users":[{"name":"a","rights":[{"Prefix":"","mai":["see"]}]}]}`:                                                "mai",
 		`{"users":[{"name":"a"}],"proxy":{"header":"X","user":"b"}}`:                                                     "not a user",
 		`{"users":[{"name":"a","rights":[{"prefix":"","may":["see"]}]}],"proxy":{"header":"X","user":"a"}}`:              "remove the rights",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access decides who may see, take and break which locks, and use which states.
+// Package access decides who may see, take and force-unlock which locks.
 //
 // A Policy is read from a file with users. A user proves who it is by a token, of which the
 // file has the hash, or by a client certificate that a certificate authority of the

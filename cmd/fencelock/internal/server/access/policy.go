@@ -156,7 +156,7 @@ func (p *Policy) add(u *User) error {
 	}
 	for _, g := range u.Grants {
 		if len(g.May) == 0 {
-			return fmt.Errorf("prefix %q: may is empty; use see, take, state or break", g.Prefix)
+			return fmt.Errorf("prefix %q: may is empty; use see, take or force-unlock", g.Prefix)
 		}
 	}
 	return nil
