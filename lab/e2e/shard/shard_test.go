@@ -100,7 +100,7 @@ func process(t *testing.T, open func() (driver.Store, error), other driver.Store
 	}
 	s, err := shard.New(members, nil)
 	must.OK(t, err)
-	c, err := fencelock.New(s, &fencelock.Options{StoreTimeout: 3 * time.Second})
+	c, err := fencelock.New(s, &fencelock.Options{StoreTimeout: 20 * time.Second}) // a server that has just started is slow
 	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c, s

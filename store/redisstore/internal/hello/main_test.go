@@ -32,12 +32,12 @@ func without(t *testing.T, path string, words ...string) string {
 	return strings.Join(kept, "\n")
 }
 
-// TestOnlyTheStoreDiffers: apart from the line that makes the store, and the check of its
-// error, this program is the same as the one without a server.
+// TestOnlyTheStoreDiffers: apart from the line that makes the store, the check of its
+// error and the end of its connection, this program is the same as the one without a server.
 func TestOnlyTheStoreDiffers(t *testing.T) {
 	memory := without(t, "../../../../lab/repo/hello/main.go", "memstore")
 	redis := without(t, "main.go", "redisstore")
-	const check = "if err != nil {\nlog.Fatal(err)\n}\n"
+	const check = "if err != nil {\nreturn err\n}\ndefer store.Close()\n"
 	if got := strings.Replace(redis, check, "", 1); got != memory {
 		t.Errorf("without what concerns the store the programs are\n%s\nand\n%s", got, memory)
 	}
