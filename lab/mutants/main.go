@@ -11,7 +11,7 @@
 //	go run ./lab/mutants -find         which test fails first, among all tests
 //	go run ./lab/mutants -survey       what the simulator makes of every mutant
 //
-// A mutant is a change of the source inside one function (see docs/decisions/0009), or of a Lua script, written in
+// A mutant is a change of the source inside one function (see docs/decisions/0005), or of a Lua script, written in
 // one of the text files beside this one (see parse.go for their form): all of them are compiled together into test binaries with go test -overlay, and
 // switched on one at a time by the environment. The command fails if a mutant survives, if
 // only another check kills it, or if the text that it changes is no longer in the

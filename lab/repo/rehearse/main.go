@@ -17,7 +17,7 @@
 // Inside go.work a missing require or an outdated version is not noticed; a user would
 // find it first. Here it fails. The command also compares go.mod and go.sum of each
 // module with what "go mod tidy" makes of them, because "go mod tidy" cannot be run in
-// the tree (docs/decisions/0010).
+// the tree (docs/decisions/0001).
 //
 //	go run ./lab/repo/rehearse          # check
 //	go run ./lab/repo/rehearse -write   # and tidy go.mod and go.sum in the tree

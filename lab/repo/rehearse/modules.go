@@ -187,7 +187,7 @@ func order(mods []*module) ([]*module, error) {
 			}
 		}
 		if len(done) == before {
-			return nil, errors.New("modules need each other in a circle; see docs/decisions/0001-module-lines.md")
+			return nil, errors.New("modules need each other in a circle; see docs/decisions/0001-modules-and-folders.md")
 		}
 	}
 	return done, nil

@@ -46,7 +46,7 @@ func (p place) released() bool { return !strings.HasPrefix(p.dir+"/", "lab/") }
 
 // testTools are the internal packages that may cross module lines, into tests: versions that
 // do not fit break a test of ours, and no program of users. The lab may import every internal
-// package, because nobody gets it (docs/decisions/0048).
+// package, because nobody gets it (docs/decisions/0001).
 var testTools = []string{"internal/servers", "internal/figure", "internal/measure", "internal/must", "internal/storetest"}
 
 // An importRule forbids imports, and says why and what to do.
@@ -64,7 +64,7 @@ var testKits = []string{"driver/drivertest", "fence/fencetest"}
 var lowStores = []string{"store/memstore", "store/faultstore", "driver/drivertest"}
 
 var importRules = []importRule{{
-	"the root module uses the standard library and itself, tests included (docs/decisions/0002); move this into a module of its own",
+	"the root module uses the standard library and itself, tests included (docs/decisions/0001); move this into a module of its own",
 	place.inRoot,
 	func(p place, imp string) bool {
 		dir, ours := p.ours(imp)

@@ -77,7 +77,7 @@ func checkModFiles(t tree) []complaint {
 			case word == "replace":
 				cs = append(cs, complaint{p, i + 1, "replace hides what a user gets; remove it, go.work joins the modules"})
 			case word == "require" && p == "go.mod":
-				cs = append(cs, complaint{p, i + 1, "the root module requires nothing, ever (docs/decisions/0002); move what needs this into a module of its own"})
+				cs = append(cs, complaint{p, i + 1, "the root module requires nothing, ever (docs/decisions/0001); move what needs this into a module of its own"})
 			}
 		}
 	}

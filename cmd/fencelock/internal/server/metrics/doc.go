@@ -7,7 +7,7 @@
 //	lockfeed.State ───────────┘
 //
 // Names of locks contain ids, so that a series for each lock would fill any monitoring
-// system (decision 0023). There are series for the watches and for no other lock: a watch is
+// system (decision 0018). There are series for the watches and for no other lock: a watch is
 // a name, or a prefix whose locks are summed up in one.
 //
 // Everything is computed from the last poll of the store: a scrape costs the store nothing.
