@@ -56,10 +56,10 @@ story: ## two workers, one of them stopped while it holds the lock; without a gu
 ##@ With real servers, for long
 
 torture: ## break real servers under real locks, the full matrix; 75 minutes at most
-	for part in $(or $(PART),redis others); do go run ./lab/torture -part $$part -parallel 3 -least 120 -budget 40m -write lab/torture/README.md || exit 1; done
+	for part in $(or $(PART),redis others); do go run ./lab/torture -part $$part -parallel 3 -least 120 -budget 40m -write lab/results/torture.md || exit 1; done
 
-interop: ## share locks with the other libraries themselves, and write docs/interop.md; needs Java, Python and others
-	go test ./lab/interop -count=1 -timeout 40m -parallel 4 -v -interop.all -interop.page=$(CURDIR)/docs/interop.md
+interop: ## share locks with the other libraries themselves, and write lab/results/interop.md; needs Java, Python and others
+	go test ./lab/interop -count=1 -timeout 40m -parallel 4 -v -interop.all -interop.page=$(CURDIR)/lab/results/interop.md
 
 compat: ## test every version of every server, those in the folder TO too; hours
 	go run ./lab/repo/compat -servers $(or $(TO),dist/servers) $(COMPAT)

@@ -63,7 +63,7 @@ func MinHold(d time.Duration) LockOption {
 //
 // Linger is for Mutex and LockAll, without MinHold, MaxHold and ReentrantAs, with d up to
 // [Options.TTL], on a store with [Guarantees.Linger]. An unlock that lingers does not ask the
-// store, so it does not report a ForceUnlock. docs/how-it-works/linger.md has the details.
+// store, so it does not report a ForceUnlock. docs/how-it-works.md has the details.
 func Linger(d time.Duration) LockOption {
 	return LockOption{func(w *config) error {
 		if d <= 0 {

@@ -90,14 +90,14 @@ figures-adapters:
 	cd lab/caddy && go test . -count=1
 	cd lab/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
-# Shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind, fleets that migrate, and the cells that docs/interop.md keeps; needs what interop needs.
+# Shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind, fleets that migrate, and the cells that lab/results/interop.md keeps; needs what interop needs.
 figures-interop:
 	go test ./store/redisstore/redissonstore -count=1 -v -run '^TestRenewalTakesFewScripts$$'
 	go test ./lab/interop -count=1 -timeout 90m -parallel 4 -v -run '^(TestWakeUps|TestMixed|TestKeptCells)' -interop.all -interop.figures -interop.torture=10m
 	go test ./lab/interop -count=1 -timeout 40m -v -run '^TestFleet' -interop.all -interop.processes=5 -interop.rounds=5
 
 # Half an hour, and 5 GB. The machine must do nothing else.
-# Measure unit costs on every server, and growth on Redis, for docs/scale.md.
+# Measure unit costs on every server, and growth on Redis, for lab/results/scale.md.
 scale:
 	go run ./lab/bench -units -for 1s
 	go run ./lab/bench -growth -repetitions 5 -for 1s
@@ -105,7 +105,7 @@ scale:
 
 # What docs claim of scale and endurance, from the results that are kept.
 figures-scale:
-	go run ./lab/torture kept lab/torture/README.md
+	go run ./lab/torture kept lab/results/torture.md
 	go run ./lab/bench -figures scale
 	go run ./lab/load kept
 
@@ -124,11 +124,11 @@ pictures-console:
 
 # The second matrix: lost, reordered and delayed packets, drifting clocks; as root, 45 minutes at most.
 torture-lossy:
-	go run ./lab/torture -lossy -parallel 2 -least 80 -budget 45m -write lab/torture/README.md
+	go run ./lab/torture -lossy -parallel 2 -least 80 -budget 45m -write lab/results/torture.md
 
 # The third matrix: locks that linger and holders that give way, 30 minutes at most.
 torture-linger:
-	go run ./lab/torture -linger -server redis,redis-grace,quorum-5,sentinel-grace,cluster-grace,etcd,zookeeper,postgres,mariadb -parallel 2 -least 120 -budget 30m -write lab/torture/README.md
+	go run ./lab/torture -linger -server redis,redis-grace,quorum-5,sentinel-grace,cluster-grace,etcd,zookeeper,postgres,mariadb -parallel 2 -least 120 -budget 30m -write lab/results/torture.md
 
 # Use every server for half an hour each under random faults, and find out what grows; results are kept.
 soak:
@@ -144,11 +144,11 @@ torture-smoke:
 
 # Broken locks on real servers; each must be caught by its checker.
 torture-broken:
-	go run ./lab/torture broken -write lab/torture/README.md
+	go run ./lab/torture broken -write lab/results/torture.md
 
 # Locks of other libraries under the same faults, counted beside ours.
 torture-peers:
-	go run ./lab/torture peers -rounds 2 -write lab/torture/README.md
+	go run ./lab/torture peers -rounds 2 -write lab/results/torture.md
 
 # Build every module as its users get it; -write tidies go.mod and go.sum.
 rehearse:

@@ -18,7 +18,7 @@ import (
 )
 
 // growthPath is where the growth curves are kept.
-var growthPath = filepath.Join("docs", "scale", "growth.json")
+var growthPath = filepath.Join("lab", "results", "scale", "growth.json")
 
 // growthFile is what is written.
 type growthFile struct{ Curves []*keptCurve }
@@ -134,7 +134,7 @@ func (f *growthFile) put(c *scale.Curve) {
 	f.Curves = append(f.Curves, measured)
 }
 
-// scaleFigures prints what docs/scale.md claims of growth on Redis, from the curves that are kept: measuring them takes a
+// scaleFigures prints what lab/results/scale.md claims of growth on Redis, from the curves that are kept: measuring them takes a
 // quarter of an hour and gigabytes (go run ./lab/bench -growth).
 func scaleFigures(context.Context, *suite.Env) error {
 	g, err := keptGrowth()

@@ -15,11 +15,11 @@
 //	go run ./lab/bench -figures sql-crowd -only pg      # the same on PostgreSQL
 //	go run ./lab/bench -figures linger                  # locks that linger on Redis, and the notices that end it
 //	go run ./lab/bench -quick                           # counts and processor time on Redis, with floors
-//	go run ./lab/bench -units                           # what one of each costs every server, for docs/scale.md
-//	go run ./lab/bench -growth                          # how costs grow on Redis, for docs/scale.md
-//	go run ./lab/bench -page                            # the tables and pictures of docs/scale.md, from what is kept
-//	go run ./lab/bench -figures scale                   # what docs/scale.md claims of growth, from what is kept
-//	go run ./lab/bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
+//	go run ./lab/bench -units                           # what one of each costs every server, for lab/results/scale.md
+//	go run ./lab/bench -growth                          # how costs grow on Redis, for lab/results/scale.md
+//	go run ./lab/bench -page                            # the tables and pictures of lab/results/scale.md, from what is kept
+//	go run ./lab/bench -figures scale                   # what lab/results/scale.md claims of growth, from what is kept
+//	go run ./lab/bench -suite redis                     # everything, into lab/results/benchmarks; takes half an hour
 //	go run ./lab/bench -suite redis -only holding,idle  # some parts, to the terminal
 //	go run ./lab/bench -suite redis -only uncontended -pin
 //	go run ./lab/bench -redraw                          # the charts again, from stored results
@@ -77,13 +77,13 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
 	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures whose names begin so (not of core, fence and scale); separated by commas")
 	scale := flag.Float64("scale", 1, "measure the figures of many locks, sessions and readers with so many times as many, for a short try")
-	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
+	flag.StringVar(&p.out, "out", "", "folder to write to; lab/results/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
-	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write docs/scale/units.json; with -only these servers")
-	growth := flag.Bool("growth", false, "measure how costs on Redis grow with locks, sessions, waiters and readers, for docs/scale.md; with -only some, such as waiters")
-	page := flag.Bool("page", false, "write the tables and pictures of docs/scale.md from what is kept; measures nothing")
-	again := flag.Bool("redraw", false, "draw the charts of docs/benchmarks again from the stored results.json; measures nothing")
+	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write lab/results/scale/units.json; with -only these servers")
+	growth := flag.Bool("growth", false, "measure how costs on Redis grow with locks, sessions, waiters and readers, for lab/results/scale.md; with -only some, such as waiters")
+	page := flag.Bool("page", false, "write the tables and pictures of lab/results/scale.md from what is kept; measures nothing")
+	again := flag.Bool("redraw", false, "draw the charts of lab/results/benchmarks again from the stored results.json; measures nothing")
 	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process to this file; read it with go tool pprof")
 	flag.Parse()
@@ -112,7 +112,7 @@ func run(ctx context.Context) error {
 	case *page:
 		return writePage()
 	case *again:
-		return redraw(filepath.Join("docs", "benchmarks"))
+		return redraw(filepath.Join("lab", "results", "benchmarks"))
 	case p.suite != "":
 		return p.run(ctx, e)
 	}

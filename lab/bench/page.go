@@ -12,9 +12,9 @@ import (
 )
 
 // scalePage is the page whose tables and pictures are written here.
-var scalePage = filepath.Join("docs", "scale.md")
+var scalePage = filepath.Join("lab", "results", "scale.md")
 
-// writePage writes the tables of docs/scale.md and draws its picture, from what is kept.
+// writePage writes the tables of lab/results/scale.md and draws its picture, from what is kept.
 func writePage() error {
 	if err := deriveUnits(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func writePage() error {
 	}
 	for name, content := range map[string]string{
 		scalePage: page,
-		filepath.Join("docs", "scale", "growth.svg"): scale.GrowthPicture(growth.curves()),
+		filepath.Join("lab", "results", "scale", "growth.svg"): scale.GrowthPicture(growth.curves()),
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 			return err

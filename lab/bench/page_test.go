@@ -26,8 +26,8 @@ func TestScalePageIsCurrent(t *testing.T) {
 	}
 	g, err := keptGrowth()
 	must.OK(t, err)
-	if picture, err := os.ReadFile("docs/scale/growth.svg"); err != nil || string(picture) != scale.GrowthPicture(g.curves()) {
-		t.Errorf("docs/scale/growth.svg is not that of the kept results (%v); run go run ./lab/bench -page", err)
+	if picture, err := os.ReadFile("lab/results/scale/growth.svg"); err != nil || string(picture) != scale.GrowthPicture(g.curves()) {
+		t.Errorf("lab/results/scale/growth.svg is not that of the kept results (%v); run go run ./lab/bench -page", err)
 	}
 	if _, err := withBlock("text", "units", ""); err == nil || !strings.Contains(err.Error(), "no block <!-- units -->") {
 		t.Errorf("a page without the block: %v", err)

@@ -36,7 +36,7 @@ func (p plan) run(ctx context.Context, e *suite.Env) error {
 	e = e.Lasting(p.repetitions, p.each)
 	e.Start, e.KeepGoing = s.Start, true
 	if p.out == "" && p.only == "" {
-		p.out = filepath.Join("docs", "benchmarks")
+		p.out = filepath.Join("lab", "results", "benchmarks")
 	}
 	for _, part := range parts {
 		if err := p.part(ctx, e, r, part); err != nil {

@@ -44,8 +44,8 @@ type unitFile struct {
 	Units    []*suite.Units
 }
 
-// unitsPath is where docs/scale.md has them from.
-var unitsPath = filepath.Join("docs", "scale", "units.json")
+// unitsPath is where lab/results/scale.md has them from.
+var unitsPath = filepath.Join("lab", "results", "scale", "units.json")
 
 // writeUnits measures the servers that are wanted and writes them down, beside those of before
 // that are not.

@@ -4,5 +4,5 @@
 // libraries themselves, each in a process that is driven by lines.
 //
 // go test runs a short set with the newest version, make interop runs all versions and
-// writes docs/interop.md.
+// writes lab/results/interop.md.
 package interop

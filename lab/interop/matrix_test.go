@@ -128,11 +128,11 @@ func TestKeptCells(t *testing.T) {
 		t.Skip("run it with -interop.figures")
 	}
 	var m matrix
-	text, err := os.ReadFile("../../docs/interop.md")
+	text, err := os.ReadFile("../results/interop.md")
 	must.OK(t, err)
 	m.keep(string(text))
 	c := m.counts()
-	fmt.Println("kept: the cells of docs/interop.md, played on", strings.Join(m.runs(), " and on "))
+	fmt.Println("kept: the cells of lab/results/interop.md, played on", strings.Join(m.runs(), " and on "))
 	figure.Print("interop-cells", c.kept, figure.AtLeast(1))
 	figure.Print("interop-cells-failed", c.keptFailed, figure.Exactly(0))
 	missing := m.missing()

@@ -8,7 +8,7 @@
 //	load event restart -sessions 500 -out /tmp/events
 //	load kept                             the results that are kept, their figures, and the picture of a restart
 //
-// Results are kept in lab/load/results, and docs/scale.md shows them. The clients are processes: this program
+// Results are kept in lab/load/results, and lab/results/scale.md shows them. The clients are processes: this program
 // again, with another first argument.
 package main
 
@@ -29,7 +29,7 @@ import (
 var (
 	soakResults  = filepath.Join("lab", "load", "results", "soak")
 	eventResults = filepath.Join("lab", "load", "results", "events")
-	picture      = filepath.Join("docs", "scale", "storm.svg")
+	picture      = filepath.Join("lab", "results", "scale", "storm.svg")
 )
 
 func main() {

@@ -35,7 +35,7 @@ func try(t *testing.T, c *fencelock.Client, name string) error {
 	return err
 }
 
-// TestAddingAMember goes through the steps of docs/shard.md: at no moment can two
+// TestAddingAMember goes through the steps of docs/scaling.md: at no moment can two
 // processes hold a name that moves, and it can be locked again as soon as the last
 // process with the earlier list has ended.
 func TestAddingAMember(t *testing.T) {

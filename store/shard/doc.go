@@ -42,8 +42,8 @@
 //     that they share is away from one of them. Lists that share no member are not noticed.
 //   - A list is changed: members are marked with Member.Change, and a name that moves is
 //     refused from the first process with the next list to the last one with the earlier list;
-//     docs/shard.md has the steps.
+//     docs/scaling.md has the steps.
 //   - A name has moved, and its tokens now come from another server. Whether they
-//     are above the earlier ones depends on the server: docs/shard.md has it for
+//     are above the earlier ones depends on the server: docs/scaling.md has it for
 //     which they are.
 package shard

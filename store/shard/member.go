@@ -28,7 +28,7 @@ type Member struct {
 	Store driver.Store
 	// Change is set while processes with two lists run side by side: Joins on a
 	// member that the earlier list does not have, Leaves on one that the next list
-	// will not have. docs/shard.md has the steps.
+	// will not have. docs/scaling.md has the steps.
 	Change Change
 
 	digest uint64

@@ -49,12 +49,12 @@ func TestCommit(t *testing.T) {
 	if len(got) != 12 || !strings.HasPrefix(want, got) {
 		t.Errorf("got %q, want the beginning of %q", got, want)
 	}
-	write("docs/benchmarks/redis/README.md", "results")
+	write("lab/results/benchmarks/redis/README.md", "results")
 	if again := commit(dir); again != got {
 		t.Errorf("after results were written: %q, want %q", again, got)
 	}
 	write("new.go", "package new")
-	for _, below := range []string{"", "docs"} {
+	for _, below := range []string{"", "lab"} {
 		if again := commit(filepath.Join(dir, below)); again != got+" with uncommitted changes" {
 			t.Errorf("with a new file, seen from %q: %q", below, again)
 		}

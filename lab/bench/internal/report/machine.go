@@ -100,7 +100,7 @@ func commit(dir string) string {
 		return ""
 	}
 	// The results of other suites are no part of what is measured.
-	changes, err := git(dir, "status", "--porcelain", "--", ":/", ":(top,exclude)docs/benchmarks")
+	changes, err := git(dir, "status", "--porcelain", "--", ":/", ":(top,exclude)lab/results")
 	switch {
 	case err != nil:
 		return hash + ", perhaps with uncommitted changes"

@@ -122,7 +122,7 @@ func (r *Report) Write(dir string) error {
 func (r *Report) page() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Suite %s\n\n", r.Suite)
-	fmt.Fprintf(&b, "Written by `%s`; do not edit. [How to read it](../README.md), [all samples](results.json).\n\n", r.Command)
+	fmt.Fprintf(&b, "Written by `%s`; do not edit. [How to read it](../../../bench/README.md), [all samples](results.json).\n\n", r.Command)
 	fmt.Fprintf(&b, "%s on %s. Server and clients share the machine.", r.Server, r.Machine)
 	if r.Machine.Commit != "" {
 		fmt.Fprintf(&b, " What was measured is commit %s.", r.Machine.Commit)

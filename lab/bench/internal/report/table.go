@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package report writes down what was measured: a table for the terminal, and for
-// docs/benchmarks a page, the numbers as JSON, and charts.
+// lab/results/benchmarks a page, the numbers as JSON, and charts.
 package report
 
 import (

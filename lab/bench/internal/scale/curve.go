@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scale has what docs/scale.md shows: growth curves with their slopes and their picture, and the tables of unit costs. Every function is a function of its arguments.
+// Package scale has what lab/results/scale.md shows: growth curves with their slopes and their picture, and the tables of unit costs. Every function is a function of its arguments.
 package scale
 
 import (

@@ -68,19 +68,19 @@ func TestMissingResultIsAnError(t *testing.T) {
 
 // TestScalePageHasTheKeptEvents: the table of events, and the failover in the text, are those of the kept results.
 func TestScalePageHasTheKeptEvents(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/scale.md")
+	text, err := os.ReadFile("../../../results/scale.md")
 	must.OK(t, err)
 	all, err := results.Read[Result]("../../results/events")
 	must.OK(t, err)
 	rows, _, _ := strings.Cut(table(all), "\n- ")
 	if !strings.Contains(string(text), rows+"\n") {
-		t.Errorf("docs/scale.md has not the table of the kept results; make figures-scale prints it:\n%s", rows)
+		t.Errorf("lab/results/scale.md has not the table of the kept results; make figures-scale prints it:\n%s", rows)
 	}
 	f := all["failover"]
 	for _, n := range f.Notes {
 		words := fmt.Sprintf("reclaimed after %.1f s, for %.1f s of", n.Value, f.CPU)
 		if n.Name == "seconds until every lease was reclaimed" && !strings.Contains(strings.Join(strings.Fields(string(text)), " "), words) {
-			t.Errorf("docs/scale.md has not %q", words)
+			t.Errorf("lab/results/scale.md has not %q", words)
 		}
 	}
 }

@@ -85,11 +85,11 @@ func TestFaultsAreThoseOfTheServer(t *testing.T) {
 
 // TestScalePageHasTheKeptRuns: the table of endurance is that of the kept results.
 func TestScalePageHasTheKeptRuns(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/scale.md")
+	text, err := os.ReadFile("../../../results/scale.md")
 	must.OK(t, err)
 	all, err := read("../../results/soak")
 	must.OK(t, err)
 	if rows := table(all); !strings.Contains(string(text), rows) {
-		t.Errorf("docs/scale.md has not the table of the kept results; make figures-scale prints it:\n%s", rows)
+		t.Errorf("lab/results/scale.md has not the table of the kept results; make figures-scale prints it:\n%s", rows)
 	}
 }
