@@ -85,36 +85,33 @@ func TestExamplesOfEvalEndTheScript(t *testing.T) {
 // TestRunbookCommands: the commands that an operator copies from a runbook exist, with their
 // flags.
 func TestRunbookCommands(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/runbooks/*.md")
+	const page = "../../docs/runbooks.md"
+	text, err := os.ReadFile(page)
 	must.OK(t, err)
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	command := regexp.MustCompile(`(?:^|[;|] *)fencelock ([^#;|\n]+)`)
 	inline := regexp.MustCompile("`fencelock ([^`…]+)`")
 	seen := 0
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		must.OK(t, err)
-		found := inline.FindAllStringSubmatch(string(text), -1)
-		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
-			for line := range strings.Lines(b[1]) {
-				found = append(found, command.FindAllStringSubmatch(strings.TrimSpace(line), -1)...)
-			}
+	found := inline.FindAllStringSubmatch(string(text), -1)
+	for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(b[1]) {
+			found = append(found, command.FindAllStringSubmatch(strings.TrimSpace(line), -1)...)
 		}
-		for _, m := range found {
-			if strings.HasPrefix(m[1], "__") {
-				continue // as ps shows it
-			}
-			seen++
-			words := strings.Fields(m[1])
-			cmd, _, err := (&app{}).root().Find(words)
-			if err != nil || !cmd.HasParent() {
-				t.Errorf("%s: fencelock %s: there is no such command: %v", page, m[1], err)
-				continue
-			}
-			for _, w := range words {
-				if flag, ok := strings.CutPrefix(w, "--"); ok && flag != "" && cmd.Flags().Lookup(flag) == nil && cmd.InheritedFlags().Lookup(flag) == nil {
-					t.Errorf("%s: fencelock %s: there is no --%s", page, m[1], flag)
-				}
+	}
+	for _, m := range found {
+		if strings.HasPrefix(m[1], "__") {
+			continue // as ps shows it
+		}
+		seen++
+		words := strings.Fields(m[1])
+		cmd, _, err := (&app{}).root().Find(words)
+		if err != nil || !cmd.HasParent() {
+			t.Errorf("%s: fencelock %s: there is no such command: %v", page, m[1], err)
+			continue
+		}
+		for _, w := range words {
+			if flag, ok := strings.CutPrefix(w, "--"); ok && flag != "" && cmd.Flags().Lookup(flag) == nil && cmd.InheritedFlags().Lookup(flag) == nil {
+				t.Errorf("%s: fencelock %s: there is no --%s", page, m[1], flag)
 			}
 		}
 	}
@@ -126,11 +123,11 @@ func TestRunbookCommands(t *testing.T) {
 // TestRunbookMessages: a message by which an operator finds a runbook is in the source, or is
 // one of a server.
 func TestRunbookMessages(t *testing.T) {
-	index, err := os.ReadFile("../../docs/runbooks/README.md")
+	index, err := os.ReadFile("../../docs/runbooks.md")
 	must.OK(t, err)
 	_, table, ok := strings.Cut(string(index), "| Message |")
 	if !ok {
-		t.Fatal("README.md has no table of messages")
+		t.Fatal("runbooks.md has no table of messages")
 	}
 	table, _, _ = strings.Cut(table, "\n## ")
 	var source strings.Builder
@@ -152,7 +149,7 @@ func TestRunbookMessages(t *testing.T) {
 		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
 			seen++
 			if m[1] != "permission denied" && !strings.Contains(source.String(), m[1]) {
-				t.Errorf("docs/runbooks/README.md has the message %q, which is not in the source", m[1])
+				t.Errorf("docs/runbooks.md has the message %q, which is not in the source", m[1])
 			}
 		}
 	}

@@ -5,7 +5,6 @@ package otel_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,7 +72,7 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 	}
 	must.OK(t, yaml.Unmarshal(text, &file))
 	f := scrape(t)
-	var pages []string
+	var alerts []string
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			for _, bad := range f.complaints(r.Expr) {
@@ -82,47 +81,40 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 				t.Errorf("%s has no severity or no summary", r.Alert)
 			}
-			page := r.Alert + ".md"
-			pages = append(pages, page)
-			if url := r.Annotations["runbook_url"]; url != "https://github.com/fencelock/fencelock/blob/main/docs/runbooks/"+page {
-				t.Errorf("%s: runbook_url is %q, want its page in docs/runbooks", r.Alert, url)
+			alerts = append(alerts, r.Alert)
+			if url := r.Annotations["runbook_url"]; url != "https://github.com/fencelock/fencelock/blob/main/docs/runbooks.md#"+strings.ToLower(r.Alert) {
+				t.Errorf("%s: runbook_url is %q, want its section in docs/runbooks.md", r.Alert, url)
 			}
-			checkRunbook(t, page, r.Alert)
 		}
 	}
-	if len(pages) == 0 {
+	if len(alerts) == 0 {
 		t.Fatal("no alerts were found")
 	}
-	there, err := filepath.Glob("../../docs/runbooks/*.md")
-	must.OK(t, err)
-	index, err := os.ReadFile("../../docs/runbooks/README.md")
-	must.OK(t, err)
-	for _, p := range there {
-		base := filepath.Base(p)
-		if base == "README.md" || slices.Contains(pages, base) {
-			continue
-		}
-		// A page without an alert is found by its symptom, in the index.
-		title, ok := strings.CutSuffix(base, ".md")
-		title = strings.ReplaceAll(strings.ToUpper(title[:1])+title[1:], "-", " ")
-		if !ok || !strings.Contains(string(index), "["+title+"]("+base+")") {
-			t.Errorf("%s belongs to no alert, and README.md does not link [%s](%s); delete it", p, title, base)
-		}
-		checkRunbook(t, base, title)
-	}
+	checkRunbooks(t, alerts)
 }
 
-// checkRunbook: an operator who was woken up finds the same questions answered.
-func checkRunbook(t *testing.T, page, title string) {
+// checkRunbooks: every alert has its section, every section of an alert has its alert, and in each of them an
+// operator who was woken up finds the same questions answered.
+func checkRunbooks(t *testing.T, alerts []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/runbooks/" + page)
-	if err != nil {
-		t.Errorf("%s has no runbook: %v", title, err)
-		return
+	text, err := os.ReadFile("../../docs/runbooks.md")
+	must.OK(t, err)
+	there := map[string]bool{}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		there[title] = true
+		if strings.HasPrefix(title, "Fencelock") && !slices.Contains(alerts, title) {
+			t.Errorf("the runbook %s belongs to no alert; delete it", title)
+		}
+		for _, label := range []string{"**Impact.**", "**First.**", "**Do.**", "**Over.**"} {
+			if strings.HasPrefix(title, "Fencelock") && !strings.Contains(body, "\n"+label) {
+				t.Errorf("the runbook %s has no %s", title, label)
+			}
+		}
 	}
-	for _, heading := range []string{"# " + title, "## Symptom", "## Impact", "## First command", "## Diagnose", "## Resolve", "## Verify", "## Follow-up"} {
-		if !slices.Contains(strings.Split(string(text), "\n"), heading) {
-			t.Errorf("%s has no %q", page, heading)
+	for _, alert := range alerts {
+		if !there[alert] {
+			t.Errorf("%s has no section in docs/runbooks.md", alert)
 		}
 	}
 }
@@ -131,29 +123,25 @@ func checkRunbook(t *testing.T, page, title string) {
 func TestRunbooksAskForWhatExists(t *testing.T) {
 	dashboard, err := os.ReadFile("../../otelfencelock/dashboard/grafana.json")
 	must.OK(t, err)
-	there, err := filepath.Glob("../../docs/runbooks/*.md")
+	text, err := os.ReadFile("../../docs/runbooks.md")
 	must.OK(t, err)
 	f := scrape(t)
 	block := regexp.MustCompile("(?s)```promql\n(.*?)```")
 	panel := regexp.MustCompile(`(?i)panels? \*([^*]+)\*`)
 	queries, panels := 0, 0
-	for _, p := range there {
-		text, err := os.ReadFile(p)
-		must.OK(t, err)
-		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
-			for line := range strings.Lines(strings.TrimSpace(b[1])) {
-				for _, bad := range f.complaints(strings.TrimSpace(line)) {
-					t.Errorf("%s: %s: %s", p, bad, line)
-				}
-				queries++
+	for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(strings.TrimSpace(b[1])) {
+			for _, bad := range f.complaints(strings.TrimSpace(line)) {
+				t.Errorf("%s: %s", bad, line)
 			}
+			queries++
 		}
-		for _, m := range panel.FindAllStringSubmatch(string(text), -1) {
-			if !strings.Contains(string(dashboard), `"title": "`+m[1]+`"`) {
-				t.Errorf("%s names the panel %q, which the dashboard does not have", p, m[1])
-			}
-			panels++
+	}
+	for _, m := range panel.FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(string(dashboard), `"title": "`+m[1]+`"`) {
+			t.Errorf("the runbooks name the panel %q, which the dashboard does not have", m[1])
 		}
+		panels++
 	}
 	if queries < 5 || panels < 5 {
 		t.Errorf("only %d queries and %d panels were found in the runbooks", queries, panels)

@@ -63,6 +63,10 @@
 //     out, so the second sees that it is the last.
 //   - A deposed leader still answers keep-alives from its memory. A renewal counts
 //     only when a quorum has confirmed the leader's term after it.
+//   - A leader before 3.4.31 and 3.5.13 that stood still for longer than a TTL ends, when
+//     it goes on, leases that the next leader has renewed (etcd issue 15247). The lock is
+//     then granted while its holder still trusts it, until its next renewal. Tokens
+//     stay in order. No client can prevent it; Check warns (revoke).
 //   - The client's own keep-alive is not used: it counts from the reply, and checks
 //     its deadlines once a second. The core counts from the send.
 //   - The cluster is restored under another id: every session answers ErrReset

@@ -72,7 +72,7 @@ func (s *Store) Close() error { return s.cluster.Close() }
 // returns what is not, with what to change; an empty result is a good one. It writes
 // nothing. What the user's permissions hide is a finding, too. The error means that no
 // member answered at all. The codes are alarm, jwt, leader, learner, member, quota,
-// unchecked, unreachable, version; findings without a Node are about the cluster.
+// revoke, unchecked, unreachable, version; findings without a Node are about the cluster.
 //
 // Clocks are not checked: etcd does not return the time, and its leases do not depend on
 // the time of day.

@@ -35,6 +35,9 @@ type Deployment struct {
 	// Splits are faults by which another server takes over on this deployment, and on
 	// others not.
 	Splits []string
+	// EndsEarly returns whether the program that is installed ends sessions too early in a fault, because of a fault of
+	// its own that later versions do not have; nil if no version does.
+	EndsEarly func(fault.Kind) bool
 	// Fair is set if turns must come in the order of asking while all is calm.
 	Fair bool
 	// Lingers is set if its store lets locks linger.

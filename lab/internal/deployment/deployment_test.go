@@ -61,3 +61,20 @@ func TestUnfit(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsEarly: exclusion in time is asked of an etcd that has the fault of issue 15247 in every fault but the one that shows
+// it, and of later versions in all of them.
+func TestEndsEarly(t *testing.T) {
+	for version, want := range map[string]bool{"3.4.9": true, "3.4.23": true, "3.4.31": false, "3.5.12": true, "3.5.13": false, "3.5.35": false, "3.6.0": false} {
+		if got := revokes("etcd Version: " + version + "\nGit SHA: 1"); got != want {
+			t.Errorf("%s: got %v", version, got)
+		}
+	}
+	if calm, _ := fault.Named("leader-kill"); etcd.EndsEarly(calm) {
+		t.Error("a leader that is killed ends no session")
+	}
+	pause, _ := fault.Named("server-pause-long")
+	if version := installedEtcd(); version != "" && etcd.EndsEarly(pause) != revokes(version) {
+		t.Errorf("the etcd that is installed: %s", version)
+	}
+}

@@ -200,7 +200,8 @@ func (r Result) Gravest() []check.Violation {
 // Must returns what must hold in a cell.
 func Must(e deployment.Deployment, k fault.Kind) []check.Property {
 	must := []check.Property{check.F, check.L, check.W}
-	if e.Keep(k) && !k.Ages && !e.Split(k) {
+	endsEarly := e.EndsEarly != nil && e.EndsEarly(k)
+	if e.Keep(k) && !k.Ages && !e.Split(k) && !endsEarly {
 		must = append(must, check.T, check.N)
 	}
 	if k.Name == "calm" && e.Fair {

@@ -131,6 +131,14 @@ func judge(f facts) []driver.Finding {
 	if len(versions) > 1 {
 		add(driver.Note, "version", "", "finish the upgrade", "members have different versions: they work as the oldest does")
 	}
+	for version := range versions {
+		if len(f.endpoints) > 1 && revokes(version) {
+			add(driver.Warning, "revoke", "", "use 3.4.31, 3.5.13, 3.6 or later",
+				"etcd %s has a fault (etcd issue 15247): a leader that stood still for longer than a TTL ends leases that the next leader has renewed, "+
+					"so a lock may be granted while its holder still trusts it; tokens stay in order", version)
+			break
+		}
+	}
 	if voters := slices.DeleteFunc(slices.Clone(f.members), func(m *pb.Member) bool { return m.IsLearner }); len(voters) > len(f.endpoints) {
 		add(driver.Note, "member", "", "name all members in the URL", "the cluster has %d voting members, and the client knows %d: it cannot go on with the others",
 			len(voters), len(f.endpoints))
@@ -178,13 +186,23 @@ func judgeMember(node string, st *pb.StatusResponse) []driver.Finding {
 	return found
 }
 
-// atLeast compares a version such as 3.4.23. One that cannot be read is new enough.
-func atLeast(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return true
+// revokes reports whether a leader of this version that was deposed without noticing it ends the leases that it takes for
+// expired: its request is passed on to the next leader, which has renewed them. No client can prevent that.
+func revokes(version string) bool {
+	return !atLeast(version, 3, 4, 31) || atLeast(version, 3, 5) && !atLeast(version, 3, 5, 13)
+}
+
+// atLeast compares a version such as 3.4.23 with the first numbers of another. One that cannot be read is new enough.
+func atLeast(version string, least ...int) bool {
+	version, _, _ = strings.Cut(version, "-")
+	parts := strings.Split(version, ".")
+	for i, want := range least {
+		if i == len(parts) {
+			return true
+		}
+		if have, err := strconv.Atoi(parts[i]); err != nil || have != want {
+			return err != nil || have > want
+		}
 	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(parts[1])
-	return err1 != nil || err2 != nil || a > major || a == major && b >= minor
+	return true
 }

@@ -36,7 +36,9 @@ func TestJudge(t *testing.T) {
 	}{
 		"well":      {func(*facts, *pb.StatusResponse) {}, ""},
 		"old":       {func(_ *facts, st *pb.StatusResponse) { st.Version = "3.3.27" }, "danger version"},
-		"mixed":     {func(f *facts, _ *pb.StatusResponse) { f.add(&pb.StatusResponse{Version: "3.5.9", Leader: 1}, nil) }, "note version"},
+		"mixed":     {func(f *facts, _ *pb.StatusResponse) { f.add(&pb.StatusResponse{Version: "3.5.13", Leader: 1}, nil) }, "note version"},
+		"revokes":   {func(f *facts, _ *pb.StatusResponse) { f.add(&pb.StatusResponse{Version: "3.5.12", Leader: 1}, nil) }, "note version, warning revoke"},
+		"alone":     {func(_ *facts, st *pb.StatusResponse) { st.Version = "3.4.23" }, ""},
 		"no leader": {func(_ *facts, st *pb.StatusResponse) { st.Leader = 0 }, "danger leader"},
 		"learner":   {func(_ *facts, st *pb.StatusResponse) { st.IsLearner = true }, "warning learner"},
 		"filling":   {func(_ *facts, st *pb.StatusResponse) { st.DbSize = 1800 << 20 }, "warning quota"},
@@ -66,6 +68,16 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestRevokes: these versions end leases that the next leader has renewed, and those after them do not.
+func TestRevokes(t *testing.T) {
+	for version, want := range map[string]bool{"3.4.23": true, "3.4.30": true, "3.4.31": false, "3.5.0": true, "3.5.12": true, "3.5.13": false,
+		"3.5.13-rc.0": false, "3.6.0": false, "4.0.0": false, "unknown": false} {
+		if got := revokes(version); got != want {
+			t.Errorf("%s: got %v", version, got)
+		}
+	}
+}
+
 func (f *facts) add(st *pb.StatusResponse, err error) {
 	f.endpoints, f.statuses, f.errs = append(f.endpoints, "host:2379"), append(f.statuses, st), append(f.errs, err)
 }
@@ -84,9 +96,15 @@ func TestCheck(t *testing.T) {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}
-	want("")
+	revoke := ""
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	version, err := cluster.Members[0].Version(ctx)
+	must.OK(t, err)
+	if revokes(version) {
+		revoke = "warning revoke"
+	}
+	want(revoke)
 	leader, err := cluster.Leader(ctx)
 	must.OK(t, err)
 	for _, m := range cluster.Members {
@@ -95,12 +113,12 @@ func TestCheck(t *testing.T) {
 			break
 		}
 	}
-	want("warning unreachable")
+	want(strings.Trim(revoke+", warning unreachable", ", "))
 	alarm := pb.NewMaintenanceClient(client.ActiveConnection())
 	if _, err := alarm.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE}); err != nil {
 		t.Fatal(err)
 	}
-	want("danger alarm, warning unreachable")
+	want(strings.ReplaceAll("danger alarm, "+revoke+", warning unreachable", ", , ", ", "))
 	cluster.Kill()
 	if found, err := s.Check(t.Context()); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("no server is there: %v, %v", found, err)
