@@ -65,7 +65,7 @@ func compression(s *scene) {
 	java := &peer{startCurator(s, s.version, s.tree().ensemble.Addrs(), "compress"), ""}
 	l := s.lock(s.client(ttl))
 	if got := java.Do("a", "LOCK", s.kind, s.path()); got.Word != "err" {
-		s.Errorf("a lock behind Go: %v; if Java can read the node, docs/curator.md can leave that out", got)
+		s.Errorf("a lock behind Go: %v; if Java can read the node, docs/sharing.md can leave that out", got)
 	}
 	s.queued(1)
 	s.unlock(l)

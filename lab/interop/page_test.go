@@ -17,17 +17,17 @@ import (
 const heading = `# Interoperability
 
 Use this page to see which locks were shared with another library, in which versions. Each cell was played with the other library itself, on
-real servers: ` + "`make interop`" + ` wrote this page. [redisson.md](../../docs/redisson.md), [setnx.md](../../docs/setnx.md), [curator.md](../../docs/curator.md) and [etcd-shared.md](../../docs/etcd-shared.md) explain what is shared.
+real servers: ` + "`make interop`" + ` wrote this page. [sharing.md](../../docs/sharing.md) explains what is shared.
 
 - *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message or a watch when the holder unlocks, not by a poll. On
   Redis and ZooKeeper the unlock comes when the waiter has found the lock held and listens or watches.
 - *killed* is SIGKILL and *paused* is SIGSTOP of a separate process, in Go, Java or another language. In all other cells Go is a client inside the
   test program, and so are the Go libraries redsync, redislock and ` + "`zk.Lock`" + `. *lease ends*: the other library does not renew, as a dead process does not.
 - *yes* passed, **no** failed, – this version has not got it, *overlap*: the two libraries do not exclude each other
-  ([curator.md](../../docs/curator.md#other-libraries)), which the run showed, *not played*: no result yet.
-- Not on this page: how soon a waiter is woken, as a multiple of a handoff inside Java (` + "`make figures-interop`" + `: [Redisson](../../docs/redisson.md#figures),
-  [Curator](../../docs/curator.md#figures)); with SET NX and Redlock, a waiter that is killed or paused (it polls, and no process waits for it), and a
-  server that restarts or whose replies are lost ([tests](../../docs/setnx.md#guarantees)).
+  ([sharing.md](../../docs/sharing.md#curator)), which the run showed, *not played*: no result yet.
+- Not on this page: how soon a waiter is woken, as a multiple of a handoff inside Java (` + "`make figures-interop`" + `,
+  [figures](interop-figures.md)); with SET NX and Redlock, a waiter that is killed or paused (it polls, and no process waits for it), and a
+  server that restarts or whose replies are lost (tests of package setnxstore).
 `
 
 // The lines of the page that say which run a cell is of: those with a mark are of an earlier one.

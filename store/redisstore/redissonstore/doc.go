@@ -8,7 +8,7 @@
 //	locks, err := fencelock.New(store, nil)
 //	lease, err := locks.Mutex("orders/42").Lock(ctx) // excludes redisson.getLock("orders/42")
 //
-// Use it while Java services take the same locks; docs/redisson.md has the limits and the
+// Use it while Java services take the same locks; docs/sharing.md has the limits and the
 // versions it is tested with. When no Java service is left, move to package redisstore.
 //
 // # For efficiency

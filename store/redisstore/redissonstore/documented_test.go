@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The code of docs/redisson.md.
+// The code of docs/sharing.md.
 
 func withJava(client redis.UniversalClient) (*fencelock.Client, error) {
 	store, err := redissonstore.New(client, nil)

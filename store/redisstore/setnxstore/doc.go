@@ -11,7 +11,7 @@
 //	locks, err := fencelock.New(store, nil)
 //	lease, err := locks.Mutex("orders/42").Lock(ctx) // excludes SET locks:orders/42 … NX PX
 //
-// Use it while other services take the same locks; docs/setnx.md has the keys of the libraries
+// Use it while other services take the same locks; docs/sharing.md has the keys of the libraries
 // and the limits. The other side must compare its value and set a timeout. When none is left, move to package redisstore.
 //
 // # For efficiency

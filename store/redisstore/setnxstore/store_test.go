@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The code of docs/setnx.md.
+// The code of docs/sharing.md.
 
 func withOthers(client redis.UniversalClient) (*fencelock.Client, error) {
 	store, err := setnxstore.New(client, &setnxstore.Options{Key: "redlock:%s"})

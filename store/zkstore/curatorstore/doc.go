@@ -11,7 +11,7 @@
 //
 // LeaderSelector has the same format, and so have zk.Lock of go-zookeeper and, with an option, Lock
 // of kazoo. InterProcessReadWriteLock and LeaderLatch are other formats: see Options.Recipe. Use the
-// package while others take the same locks; docs/curator.md has the limits. When only Go services
+// package while others take the same locks; docs/sharing.md has the limits. When only Go services
 // are left, move to package zkstore, whose tokens continue those of this package.
 //
 // # How it is built

@@ -11,7 +11,7 @@ import (
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
 
-// The code of docs/curator.md.
+// The code of docs/sharing.md.
 
 func withJava(ctx context.Context) (*fencelock.Client, error) {
 	store, err := curatorstore.Open(ctx, "curator://zk1:2181,zk2:2181,zk3:2181/locks", nil)
