@@ -148,7 +148,7 @@ func TestJobsPage(t *testing.T) {
 	})
 }
 
-// TestRunWithFlockInside is the line of docs/migrations/flock.md that holds both
+// TestRunWithFlockInside is the line of docs/migrations-sql-flock.md that holds both
 // locks: a job of the old version, which has the file's lock only, keeps it out.
 func TestRunWithFlockInside(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrations has the code of docs/migrations: how a program holds its old
+// Package migrations has the code of the migration pages: how a program holds its old
 // lock and fencelock's together while its processes are replaced one after the other.
 //
 //	version    takes              excludes, by

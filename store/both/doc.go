@@ -23,7 +23,7 @@
 //
 // Phases may be one apart only. A process in phase old and one in phase new do not exclude
 // each other: the last process of phase old must have ended before the first of phase new
-// starts, and on the way back the other way round. docs/migrations/README.md has the steps.
+// starts, and on the way back the other way round. docs/migrations.md has the steps.
 //
 // # The clauses
 //

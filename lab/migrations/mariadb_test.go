@@ -5,113 +5,15 @@
 package migrations
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
-	"github.com/go-zookeeper/zk"
 )
-
-// onZooKeeper returns a function that opens connections to a server.
-func onZooKeeper(t *testing.T) func(t *testing.T) *zk.Conn {
-	t.Helper()
-	addrs := servers.Test(t, func() (*servers.Ensemble, error) { return servers.ZooKeeper(1) }).Addrs()
-	return func(t *testing.T) *zk.Conn {
-		conn, _, err := zk.Connect(addrs, 15*time.Second, zk.WithLogInfo(false))
-		must.OK(t, err)
-		t.Cleanup(conn.Close)
-		return conn
-	}
-}
-
-// zkPeer is an old lock of ZooKeeper, taken by try.
-func zkPeer(conn *zk.Conn, try func(t *testing.T, path string) func()) *peer {
-	at := func(t *testing.T, name string) string {
-		if _, err := conn.Create("/"+name, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
-			t.Fatal(err)
-		}
-		return "/" + name
-	}
-	return &peer{
-		both: func(ctx context.Context, locks *fencelock.Client, name string, do work) error {
-			if _, err := conn.Create("/"+name, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
-				return err
-			}
-			return withZooKeeper(ctx, locks, conn, "/"+name, name, do)
-		},
-		try: func(t *testing.T, name string) func() { return try(t, at(t, name)) },
-		lose: func(t *testing.T, name string) {
-			for _, node := range nodesBelow(t, conn, "/"+name) {
-				must.OK(t, conn.Delete("/"+name+"/"+node, -1))
-			}
-		},
-	}
-}
-
-func nodesBelow(t *testing.T, conn *zk.Conn, path string) []string {
-	t.Helper()
-	nodes, _, err := conn.Children(path)
-	must.OK(t, err)
-	return nodes
-}
-
-// TestZooKeeperLock: the old process is zk.Lock of go-zookeeper.
-func TestZooKeeperLock(t *testing.T) {
-	t.Parallel()
-	open := onZooKeeper(t)
-	conn := open(t)
-	check(t, zkPeer(conn, func(t *testing.T, path string) func() {
-		theirs := open(t)
-		old := zk.NewLock(theirs, path, zk.WorldACL(zk.PermAll))
-		done := make(chan error, 1)
-		go func() { done <- old.Lock() }()
-		for began := time.Now(); time.Since(began) < patience; {
-			select {
-			case err := <-done:
-				must.OK(t, err)
-				return func() { _ = old.Unlock() } // the next step finds out
-			case <-time.After(5 * time.Millisecond):
-			}
-			if len(nodesBelow(t, conn, path)) > 1 { // it is queued
-				theirs.Close() // and its node goes with the session
-				<-done
-				return nil
-			}
-		}
-		t.Fatal("the old lock is neither held nor queued")
-		return nil
-	}))
-}
-
-// TestCurator: the old process is played by a node with the name that Curator's
-// InterProcessMutex gives and by its rule, as read in the source of 5.9.0. Curator
-// itself is not run here.
-func TestCurator(t *testing.T) {
-	t.Parallel()
-	conn := onZooKeeper(t)(t)
-	check(t, zkPeer(conn, func(t *testing.T, path string) func() {
-		const uuid = "f290140d-9856-42ad-b9bf-348ffc086062"
-		node, err := conn.Create(path+"/_c_"+uuid+"-lock-", []byte("10.1.2.3"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		must.OK(t, err)
-		key := func(child string) string { return child[strings.LastIndex(child, "lock-")+len("lock-"):] }
-		nodes := nodesBelow(t, conn, path)
-		slices.SortFunc(nodes, func(a, b string) int { return cmp.Compare(key(a), key(b)) })
-		release := func() { _ = conn.Delete(node, -1) } // the next step finds out
-		if path+"/"+nodes[0] != node {
-			release()
-			return nil
-		}
-		return release
-	}))
-}
 
 // onMariaDB returns a database with the table methodLock.
 func onMariaDB(t *testing.T) *sql.DB {
