@@ -59,5 +59,5 @@
 // on each node and pushes hand a lock over. A limit, that of a semaphore, cannot be
 // kept by majorities: claims with one need every node.
 //
-// docs/quorum.md of the repository has the details.
+// docs/quorum.md says how to use it, and package model has the rules.
 package quorum
