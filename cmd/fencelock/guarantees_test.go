@@ -122,18 +122,21 @@ func TestGuaranteesAreNotAboutGo(t *testing.T) {
 func guaranteesTable(t *testing.T, stores []described) string {
 	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the server", "`Require: Correctness`", "Waiters in order", "A waiter is notified", "TTL"}}
 	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `Once`", "`List`", "`Lease.Contended` notifies", "`Linger`", "Node of a quorum"}}
-	var assumed strings.Builder
+	var conditions []string // each once, with the stores that have it
+	of := map[string][]string{}
 	for _, d := range stores {
 		c := d.store.Caps()
 		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), notified(c), bounds(c))
 		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), c.Contended.String(), yes(c.Linger), yes(c.Floor))
-		if c.Assumes != "" {
-			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, strings.ReplaceAll(c.Assumes, "\n", " "))
+		if c.Assumes != "" && of[c.Assumes] == nil {
+			conditions = append(conditions, c.Assumes)
 		}
+		of[c.Assumes] = append(of[c.Assumes], d.name)
 	}
 	text := promises.String() + "\n`Mutex`, `LockAll` and `Election` work on every store. The rest depends on the store:\n\n" + abilities.String()
-	if assumed.Len() > 0 {
-		text += "\nSome of these promises have conditions:\n\n" + assumed.String()
+	text += "\nSome of these promises have conditions:\n\n"
+	for _, condition := range conditions {
+		text += fmt.Sprintf("- %s: %s\n", strings.Join(of[condition], "; "), strings.ReplaceAll(condition, "\n", " "))
 	}
 	return text
 }

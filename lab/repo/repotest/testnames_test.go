@@ -61,35 +61,25 @@ func documents(t tree) []string {
 	})
 }
 
-const guaranteesPath = "docs/guarantees.md"
+const claimsPath = findingsDir + "/claims.txt"
 
-// checkGuarantees: every row of the tables under "Claims" has a link to a
-// test. checkTestNames sees to it that the test exists.
+// checkGuarantees: every claim of docs/guarantees.md has a line with its tests. checkFindings sees to it that they exist.
 func checkGuarantees(t tree) []complaint {
 	var cs []complaint
-	rows, inside := 0, false
-	for i, l := range t.lines(guaranteesPath) {
-		if strings.HasPrefix(l, "## ") {
-			inside = l == "## Claims"
-		}
-		if !inside || !isTableRow(l) {
+	claims := 0
+	for i, l := range t.lines(claimsPath) {
+		if !strings.HasPrefix(l, "claim ") {
 			continue
 		}
-		rows++
-		if !testLink.MatchString(l) {
-			cs = append(cs, complaint{guaranteesPath, i + 1, "the claim has no test; link one, or take the claim out"})
+		claims++
+		if !namedTest.MatchString(l) {
+			cs = append(cs, complaint{claimsPath, i + 1, "the claim has no test; name one, or take the claim out"})
 		}
 	}
-	if rows == 0 {
-		cs = append(cs, complaint{guaranteesPath, 1, `no table under "## Claims"; each row is a claim with a link to its test`})
+	if claims == 0 {
+		cs = append(cs, complaint{claimsPath, 1, "no claims; each is a line with its tests"})
 	}
 	return cs
-}
-
-// isTableRow distinguishes rows from the line under a table's head, and from the head
-// itself, whose last column says what holds a claim.
-func isTableRow(l string) bool {
-	return strings.HasPrefix(l, "| ") && !strings.HasPrefix(l, "| ---") && !strings.HasSuffix(l, "| Held by |")
 }
 
 func TestTestNames(t *testing.T)  { checkRepo(t, checkTestNames) }
@@ -110,15 +100,6 @@ func TestTestNamesComplain(t *testing.T) {
 }
 
 func TestGuaranteesComplain(t *testing.T) {
-	wantComplaints(t, checkGuarantees, treeOf(guaranteesPath, strings.Join([]string{
-		"| A | `x` |",
-		"## Claims",
-		"| Claim | Held by |",
-		"| --- | --- |",
-		"| One | [`TestOne`](a_test.go) |",
-		"| Two | `TestTwo` |",
-		"## More",
-		"| Three | |",
-	}, "\n")), guaranteesPath+":6: the claim has no test")
-	wantComplaints(t, checkGuarantees, treeOf(guaranteesPath, "# G\n"), guaranteesPath+":1: no table")
+	wantComplaints(t, checkGuarantees, treeOf(claimsPath, "# C\nclaim 1 | one | a TestOne\nclaim 2 | two | none: later\n"), claimsPath+":3: the claim has no test")
+	wantComplaints(t, checkGuarantees, treeOf(claimsPath, "# C\n"), claimsPath+":1: no claims")
 }
