@@ -12,22 +12,6 @@ import (
 	"github.com/fencelock/fencelock/internal/must"
 )
 
-// TestPromisesHaveTests: a test that the page names for a promise is where it says.
-func TestPromisesHaveTests(t *testing.T) {
-	text, err := os.ReadFile("../../docs/cli.md")
-	must.OK(t, err)
-	links := regexp.MustCompile("\\[`(Test\\w+)`\\]\\(([^)]+)\\)").FindAllStringSubmatch(string(text), -1)
-	if len(links) < 15 {
-		t.Errorf("only %d tests are named", len(links))
-	}
-	for _, link := range links {
-		source, err := os.ReadFile(filepath.Join("../../docs", link[2]))
-		if err != nil || !strings.Contains(string(source), "\nfunc "+link[1]+"(") {
-			t.Errorf("%s is not in %s: %v", link[1], link[2], err)
-		}
-	}
-}
-
 // TestStoresAreDocumented: the page and the help have every scheme that works, and the
 // page no others.
 func TestStoresAreDocumented(t *testing.T) {
