@@ -149,7 +149,7 @@ func TestTraceThatIsNoneIsNotKept(t *testing.T) {
 	}
 }
 
-var updateErrors = flag.Bool("errors.update", false, "write the table of docs/errors.md")
+var updateErrors = flag.Bool("errors.update", false, "write the table of docs/troubleshooting.md")
 
 // provoked are the errors that a program can meet, each made to happen.
 var provoked = []struct {
@@ -330,10 +330,10 @@ var asTypes = []struct {
 	{"*Error", func(err error) bool { return errors.As(err, new(*fencelock.Error)) }},
 }
 
-// TestErrorTable: docs/errors.md has what errors.Is and errors.As find in each error, and every error of the package
+// TestErrorTable: docs/troubleshooting.md has what errors.Is and errors.As find in each error, and every error of the package
 // can be provoked. After a change that is meant, run go test -run TestErrorTable -errors.update .
 func TestErrorTable(t *testing.T) {
-	const page, begin, end = "docs/errors.md", "<!-- table: TestErrorTable writes it -->\n", "<!-- end of table -->\n"
+	const page, begin, end = "docs/troubleshooting.md", "<!-- table: TestErrorTable writes it -->\n", "<!-- end of table -->\n"
 	var b strings.Builder
 	b.WriteString("\n| What happened | `errors.Is` | `errors.As` |\n| --- | --- | --- |\n")
 	seen := map[string]bool{}

@@ -26,7 +26,7 @@
 //   - claims: no promise that no lock can keep
 //   - testnames: tests that documents name exist; every claimed guarantee has one
 //   - translation: the READMEs have the same headings, code, tables and links
-//   - errorpage: every error has its part in docs/errors.md
+//   - errorpage: every error has its part in docs/troubleshooting.md
 //   - systems: what only Linux has is compiled on Linux only
 //   - findings: every finding of a review has a line that names its tests
 //   - house: the counts of make figures-house

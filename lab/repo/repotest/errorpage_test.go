@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-const errorsPath = "docs/errors.md"
+const errorsPath = "docs/troubleshooting.md"
 
-// checkErrorPage: every error that a user can ask for has a part of docs/errors.md
+// checkErrorPage: every error that a user can ask for has a part of docs/troubleshooting.md
 // that says what it means, where to look and what to do, and no other has.
 func checkErrorPage(t tree) []complaint {
 	var cs []complaint

@@ -13,10 +13,9 @@ import (
 	"github.com/fencelock/fencelock/internal/must"
 )
 
-// firstProgram returns the first Go code of a Markdown file, the first text block after
-// it, which is what the program prints, and the second Go code: the store that replaces
-// the one of the program where there is no server.
-func firstProgram(lines []string) (program, output, store string) {
+// firstProgram returns the first Go code of a Markdown file, and the first text block after
+// it, which is what the program prints.
+func firstProgram(lines []string) (program, output string) {
 	blocks, _ := fences(lines)
 	for _, b := range blocks {
 		switch text := strings.Join(b.body, "\n") + "\n"; {
@@ -24,42 +23,40 @@ func firstProgram(lines []string) (program, output, store string) {
 			program = text
 		case program != "" && output == "" && b.lang == "text":
 			output = text
-		case program != "" && store == "" && b.lang == "go":
-			store = text
 		}
 	}
-	return program, output, store
+	return program, output
 }
 
 var (
 	// openStore is the part of the first program that the store without a server replaces.
-	openStore = regexp.MustCompile(`(?s)\tstore, err := redisstore\.Open\(.*?\n\t}\n`)
+	openStore = regexp.MustCompile(`(?s)\tstore, err := redisstore\.Open\(.*?\n\t}\n\tdefer store\.Close\(\)\n`)
 	// digits are a token: it differs from store to store.
 	digits = regexp.MustCompile(`[0-9]{3,}`)
 )
 
-// inMemory is the program with another store, as the README says.
-func inMemory(program, store string) string {
-	program = openStore.ReplaceAllLiteralString(program, store)
+// inMemory is the program with a store that needs no server.
+func inMemory(program string) string {
+	program = openStore.ReplaceAllLiteralString(program, "\tstore := memstore.New(nil)\n")
 	return strings.ReplaceAll(program, "store/redisstore", "store/memstore")
 }
 
-// TestReadmeProgramRuns pastes the first program of the README into a fresh module, with
-// the store that needs no server, as a reader does, and compares what it prints with what
+// TestReadmeProgramRuns pastes the first program of the README into a fresh module, as a reader
+// does, with a store that needs no server, and compares what it prints with what
 // the README shows. The module of redisstore runs the program with Redis.
 func TestReadmeProgramRuns(t *testing.T) {
 	files, err := repo()
 	must.OK(t, err)
-	program, output, store := firstProgram(files.lines("README.md"))
-	if !openStore.MatchString(program) || output == "" || store == "" {
-		t.Fatal("README.md has no Go program with redisstore.Open, no text block after it with what it prints, or no store without a server")
+	program, output := firstProgram(files.lines("README.md"))
+	if !openStore.MatchString(program) || output == "" {
+		t.Fatal("README.md has no Go program with redisstore.Open, or no text block after it with what it prints")
 	}
 	top, err := filepath.Abs(root)
 	must.OK(t, err)
 	dir := t.TempDir()
 	module := files.modules()["."]
 	for name, text := range map[string]string{
-		"main.go": inMemory(program, store),
+		"main.go": inMemory(program),
 		"go.mod":  "module x\n\ngo 1.25.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + top + "\n",
 	} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -74,12 +71,12 @@ func TestReadmeProgramRuns(t *testing.T) {
 }
 
 func TestFirstProgram(t *testing.T) {
-	program, output, store := firstProgram(strings.Split("```sh\nls\n```\n```go\na\n```\n```text\nc\n```\n```go\nb\n```\n```text\nd\n```\n```go\ne\n```", "\n"))
-	if program != "a\n" || output != "c\n" || store != "b\n" {
-		t.Errorf("got %q, %q and %q", program, output, store)
+	program, output := firstProgram(strings.Split("```sh\nls\n```\n```go\na\n```\n```text\nc\n```\n```go\nb\n```\n```text\nd\n```", "\n"))
+	if program != "a\n" || output != "c\n" {
+		t.Errorf("got %q and %q", program, output)
 	}
-	const redis = "\t\"x/store/redisstore\"\n\tstore, err := redisstore.Open(ctx)\n\tif err != nil {\n\t\tf()\n\t}\n\tg()\n"
-	if got, want := inMemory(redis, "store := 1\n"), "\t\"x/store/memstore\"\nstore := 1\n\tg()\n"; got != want {
+	const redis = "\t\"x/store/redisstore\"\n\tstore, err := redisstore.Open(ctx)\n\tif err != nil {\n\t\tf()\n\t}\n\tdefer store.Close()\n\tg()\n"
+	if got, want := inMemory(redis), "\t\"x/store/memstore\"\n\tstore := memstore.New(nil)\n\tg()\n"; got != want {
 		t.Errorf("inMemory: got %q, want %q", got, want)
 	}
 }
