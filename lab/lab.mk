@@ -47,6 +47,10 @@ figures-house:
 figures-api:
 	go test ./lab/repo/repotest -count=1 -v -run '^TestAPI'
 
+# Count words and pages, numbers that are written twice, and examples.
+figures-docs:
+	go test ./lab/repo/repotest -count=1 -v -run '^(TestDocsFigures|TestNumbersAreWrittenOnce)$$'
+
 # Measure what the documents claim.
 figures-core:
 	go run ./lab/bench -figures core

@@ -48,7 +48,7 @@ func TestExamplesOfEvalEndTheScript(t *testing.T) {
 	help, err := os.ReadFile("acquire.go")
 	must.OK(t, err)
 	texts := map[string]string{"acquire --help": string(help)}
-	for _, page := range []string{"cli.md", "migrations-sql-flock.md"} {
+	for _, page := range []string{"cli.md", "migrations.md"} {
 		text, err := os.ReadFile(filepath.Join("../../docs", page))
 		must.OK(t, err)
 		texts[page] = strings.ReplaceAll(string(text), `\|`, "|")

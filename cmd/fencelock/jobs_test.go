@@ -37,14 +37,17 @@ func commandsIn(node *yaml.Node) (found [][]string) {
 	return found
 }
 
-// jobsPage returns the command lines of the page, by the heading above their block.
+// jobsPage returns the command lines of the page, by the bold words above their block.
 func jobsPage(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/jobs.md")
+	text, err := os.ReadFile("../../docs/cli.md")
 	must.OK(t, err)
 	found := map[string][]string{}
-	for _, section := range strings.Split(string(text), "\n## ")[1:] {
-		heading, rest, _ := strings.Cut(section, "\n")
+	_, jobs, _ := strings.Cut(string(text), "\n## Jobs and deployments\n")
+	jobs, _, _ = strings.Cut(jobs, "\n## ")
+	for _, section := range strings.Split(jobs, "\n**")[1:] {
+		heading, rest, _ := strings.Cut(section, "**")
+		heading = strings.TrimSuffix(heading, ".")
 		_, block, ok := strings.Cut(rest, "```yaml\n")
 		if !ok {
 			continue
@@ -113,7 +116,7 @@ func (j *job) log() (tokens []int64) {
 	return tokens
 }
 
-// TestJobsPage: the command lines of docs/jobs.md do what the page says.
+// TestJobsPage: the command lines of docs/cli.md do what the page says.
 func TestJobsPage(t *testing.T) {
 	t.Parallel()
 	commands := jobsPage(t)
@@ -148,7 +151,7 @@ func TestJobsPage(t *testing.T) {
 	})
 }
 
-// TestRunWithFlockInside is the line of docs/migrations-sql-flock.md that holds both
+// TestRunWithFlockInside is the line of docs/migrations.md that holds both
 // locks: a job of the old version, which has the file's lock only, keeps it out.
 func TestRunWithFlockInside(t *testing.T) {
 	t.Parallel()
