@@ -16,6 +16,14 @@
 //	a message that is delivered twice     example_consumer_test.go    Once
 //	a value that all miss at once         example_cache_test.go       Mutex
 //
+// The folders are programs for servers that you run; compose.yaml has them:
+//
+//	go run ./examples/orders    orders, packed once, with a guard in PostgreSQL
+//	go run ./examples/cron      a report once a minute, on one replica
+//	go run ./examples/leader    one leader, and another one when it ends
+//	go run ./examples/limit     at most two calls at once, of all replicas together
+//	go run ./examples/migrate   a migration at start-up, which names whom it waits for
+//
 // The code of docs/zh-CN/from-the-articles.md is in example_articles_test.go.
 //
 // Orders with a guard in SQL need a database, so that recipe is in the module
