@@ -84,9 +84,10 @@ figures-serve:
 serve-demo:
 	go test ./cmd/fencelock -count=1 -v -run '^TestServeDemo$$' -serve.demo=10m -timeout 30m
 
-# Prove the guards on real servers, and refuse wrong ones.
+# Prove the guards on real servers, refuse wrong ones, and pause and kill their writers for ten minutes.
 figures-fence:
 	go run ./lab/bench -figures fence
+	set -o pipefail; go test ./lab/e2e/guarded -count=1 -v -timeout 60m -parallel 12 -guarded.long=10m | grep -E $(REPORT)
 
 # Run the adapters in their hosts, several processes each; needs the servers; minutes.
 figures-adapters:
