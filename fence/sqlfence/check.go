@@ -20,6 +20,11 @@ import (
 // a unique index: Update changes all rows that it finds under a key and have no
 // newer token, and cannot report those that it left alone.
 func (r *Row) Check(ctx context.Context, db Querier) error {
+	return r.CheckOn(ctx, standard{db})
+}
+
+// CheckOn is Check for another library than database/sql.
+func (r *Row) CheckOn(ctx context.Context, db Database) error {
 	kind, err := r.kind(ctx, db)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -31,7 +36,7 @@ func (r *Row) Check(ctx context.Context, db Querier) error {
 			r.o.Table, r.o.Fence, kind)
 	}
 	var unique bool
-	if err := db.QueryRowContext(ctx, r.uniqueQuery(), r.catalogArgs(r.o.Key)...).Scan(&unique); err != nil {
+	if err := db.QueryRow(ctx, r.uniqueQuery(), r.catalogArgs(r.o.Key)...).Scan(&unique); err != nil {
 		return fmt.Errorf("sqlfence: read the indexes of %s: %w", r.o.Table, err)
 	}
 	if !unique {
@@ -41,14 +46,14 @@ func (r *Row) Check(ctx context.Context, db Querier) error {
 }
 
 // kind returns the type of the fence.
-func (r *Row) kind(ctx context.Context, db Querier) (kind string, err error) {
+func (r *Row) kind(ctx context.Context, db Database) (kind string, err error) {
 	query := "SELECT data_type FROM information_schema.columns" +
 		" WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ? AND column_name = ?"
 	if r.dialect == PostgreSQL { // names are folded and looked up as in a statement
 		query = "SELECT format_type(atttypid, NULL) FROM pg_attribute" +
 			" WHERE attrelid = CAST($1 AS regclass) AND attname = lower($2) AND attnum > 0 AND NOT attisdropped"
 	}
-	err = db.QueryRowContext(ctx, query, r.catalogArgs(r.o.Fence)...).Scan(&kind)
+	err = db.QueryRow(ctx, query, r.catalogArgs(r.o.Fence)...).Scan(&kind)
 	return kind, err
 }
 

@@ -31,6 +31,29 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// Database is a connection or a transaction of another library than database/sql, for who
+// writes a guard for that library. Package pgxfence has one for pgx.
+type Database interface {
+	// Exec runs a statement. With PostgreSQL the number of changed rows is asked, with
+	// MySQL LastInsertId as well.
+	Exec(ctx context.Context, query string, args ...any) (sql.Result, error)
+	// QueryRow reads one row. Without a row Scan returns an error that wraps sql.ErrNoRows.
+	QueryRow(ctx context.Context, query string, args ...any) interface{ Scan(dest ...any) error }
+}
+
+// standard is a Database of database/sql.
+type standard struct{ Querier }
+
+// Exec implements Database.
+func (s standard) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return s.ExecContext(ctx, query, args...)
+}
+
+// QueryRow implements Database.
+func (s standard) QueryRow(ctx context.Context, query string, args ...any) interface{ Scan(dest ...any) error } {
+	return s.QueryRowContext(ctx, query, args...)
+}
+
 func (d Dialect) check() error {
 	if d != PostgreSQL && d != MySQL {
 		return fmt.Errorf("sqlfence: unknown dialect %d; use PostgreSQL or MySQL", d)

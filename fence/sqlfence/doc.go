@@ -32,10 +32,13 @@
 // # Tested servers and drivers
 //
 // Package lab/e2e proves both guards on PostgreSQL with the driver pgx, and on
-// MariaDB with go-sql-driver/mysql; with prepared statements all but the restart.
-// MySQL itself and other drivers have not been tried. A driver must answer
+// MariaDB and MySQL with go-sql-driver/mysql; with prepared statements all but the
+// restart. Other drivers have not been tried. A driver must answer
 // Result.RowsAffected with PostgreSQL and Result.LastInsertId with MySQL; one that
 // does not gets an error, not a refusal.
+//
+// For pgx without database/sql there is package pgxfence, and for GORM gormfence.
+// Both use the tables and columns of this package. Other libraries: Database.
 //
 // # Slow work
 //

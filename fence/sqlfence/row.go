@@ -60,6 +60,11 @@ func NewRow(d Dialect, opts *RowOptions) (*Row, error) {
 // It returns an error that wraps fence.ErrStale if a newer token was there, and
 // sql.ErrNoRows if there is no such row.
 func (r *Row) Raise(ctx context.Context, db Querier, lock string, key any) error {
+	return r.RaiseOn(ctx, standard{db}, lock, key)
+}
+
+// RaiseOn is Raise for another library than database/sql.
+func (r *Row) RaiseOn(ctx context.Context, db Database, lock string, key any) error {
 	return r.update(ctx, db, lock, key, "", nil)
 }
 
@@ -74,19 +79,24 @@ func (r *Row) Raise(ctx context.Context, db Querier, lock string, key any) error
 // sql.ErrNoRows if there is no such row. Outside of a transaction any other
 // error leaves the outcome unknown.
 func (r *Row) Update(ctx context.Context, db Querier, lock string, key any, set string, args ...any) error {
+	return r.UpdateOn(ctx, standard{db}, lock, key, set, args...)
+}
+
+// UpdateOn is Update for another library than database/sql.
+func (r *Row) UpdateOn(ctx context.Context, db Database, lock string, key any, set string, args ...any) error {
 	if set == "" {
 		return errors.New("sqlfence: Update without assignments; use Raise to raise the fence alone")
 	}
 	return r.update(ctx, db, lock, key, set+", ", args)
 }
 
-func (r *Row) update(ctx context.Context, db Querier, lock string, key any, set string, args []any) error {
+func (r *Row) update(ctx context.Context, db Database, lock string, key any, set string, args []any) error {
 	m, err := fence.FromContext(ctx, lock)
 	if err != nil {
 		return err
 	}
 	query, args := r.statement(set, args, key, m)
-	res, err := db.ExecContext(ctx, query, args...)
+	res, err := db.Exec(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("sqlfence: update %s: %w", r.o.Table, err)
 	}
@@ -129,13 +139,13 @@ func (r *Row) statement(set string, args []any, key any, m fence.Mark) (string, 
 
 // why distinguishes a missing row from a newer holder, after the statement found nothing
 // to change. This read decides nothing: it is only for the error.
-func (r *Row) why(ctx context.Context, db Querier, key any, m fence.Mark) error {
+func (r *Row) why(ctx context.Context, db Database, key any, m fence.Mark) error {
 	holder := "''"
 	if r.o.Holder != "" {
 		holder = "COALESCE(" + r.o.Holder + ", '')"
 	}
 	kept := fence.Mark{Lock: m.Lock}
-	err := db.QueryRowContext(ctx, "SELECT COALESCE("+r.o.Fence+", 0), "+holder+" FROM "+r.o.Table+
+	err := db.QueryRow(ctx, "SELECT COALESCE("+r.o.Fence+", 0), "+holder+" FROM "+r.o.Table+
 		" WHERE "+r.o.Key+" = "+r.dialect.arg(1), key).Scan(&kept.Token, &kept.Holder)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

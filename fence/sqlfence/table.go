@@ -111,11 +111,8 @@ func (g *Table) Raise(ctx context.Context, tx Querier, lock string) error {
 	if err != nil {
 		return err
 	}
-	args := []any{lock, int64(m.Token), m.Holder}
-	if g.dialect == MySQL {
-		args = append(args, int64(m.Token), m.Holder, int64(m.Token))
-	}
-	res, err := tx.ExecContext(ctx, g.raise, args...)
+	query, args := g.Statement(m)
+	res, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("sqlfence: raise the fence in %s: %w", g.name, err)
 	}
@@ -131,6 +128,17 @@ func (g *Table) Raise(ctx context.Context, tx Querier, lock string) error {
 		return &fence.StaleError{Given: m} // refused, and the newer mark is unknown
 	}
 	return refusal(kept, m)
+}
+
+// Statement returns the statement with which Raise raises the fence to a mark, for other
+// libraries than database/sql. With PostgreSQL it changes a row if the mark is admitted,
+// and none if a newer token was there; the arguments are the lock, the token and the holder.
+func (g *Table) Statement(m fence.Mark) (query string, args []any) {
+	args = []any{m.Lock, int64(m.Token), m.Holder}
+	if g.dialect == MySQL {
+		args = append(args, int64(m.Token), m.Holder, int64(m.Token))
+	}
+	return g.raise, args
 }
 
 // refusal names the newer mark, if what was read afterwards is newer. It need not

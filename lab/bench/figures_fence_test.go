@@ -47,12 +47,12 @@ func TestComplaintsAreAboutWhatWentWrong(t *testing.T) {
 
 func TestFenceFigures(t *testing.T) {
 	proved := "    a.go:1: fencetest: proved files: 16 cases passed, 0 failed, 0 skipped\n"
-	good := strings.Repeat(proved, 5) + "x: fencetest: refused a wrong one: G1\nfencetest: Redis adds 0 round trips\nfencetest: fence table on mariadb adds 1 round trips\n"
+	good := strings.Repeat(proved, 20) + strings.Repeat("x: fencetest: refused a wrong one: G1\n", 90) + "fencetest: Redis adds 0 round trips\nfencetest: fence table on mariadb adds 1 round trips\n"
 	for _, tt := range []struct{ what, output, want string }{
-		{"all is well", good, "figure fence-guards-proved 5 >=5 true\nfigure fence-wrong-guards-passed 0 =0 true\nfigure fence-added-statements 1 <=1 true"},
-		{"nothing ran", "", "figure fence-guards-proved 0 >=5 false\nfigure fence-wrong-guards-passed missing =0 false\nfigure fence-added-statements missing <=1 false"},
+		{"all is well", good, "figure fence-guards-proved 20 >=20 true\nfigure fence-wrong-guards-refused 90 >=90 true\nfigure fence-wrong-guards-passed 0 =0 true\nfigure fence-added-statements 1 <=1 true"},
+		{"nothing ran", "", "figure fence-guards-proved 0 >=20 false\nfigure fence-wrong-guards-refused 0 >=90 false\nfigure fence-wrong-guards-passed missing =0 false\nfigure fence-added-statements missing <=1 false"},
 		{"one passed, one was not proved, one costs two", "fencetest: PASSED x: y\nfencetest: NOT PROVED z: 15 cases passed, 1 failed, 0 skipped\nfencetest: z adds 2 round trips\n",
-			"figure fence-guards-proved 0 >=5 false\nfigure fence-wrong-guards-passed 1 =0 false\nfigure fence-added-statements 2 <=1 false"},
+			"figure fence-guards-proved 0 >=20 false\nfigure fence-wrong-guards-refused 0 >=90 false\nfigure fence-wrong-guards-passed 1 =0 false\nfigure fence-added-statements 2 <=1 false"},
 	} {
 		if got := guardFigures(tt.output); got != tt.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", tt.what, got, tt.want)

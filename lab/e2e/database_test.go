@@ -43,6 +43,7 @@ const valuesTable = "CREATE TABLE guarded (id BIGINT PRIMARY KEY, v VARCHAR(100)
 var (
 	postgres = sync.OnceValues(func() (*database, error) { return begin("postgres", sqlfence.PostgreSQL, servers.Postgres, postgresAt) })
 	mariadb  = sync.OnceValues(func() (*database, error) { return begin("mariadb", sqlfence.MySQL, servers.MariaDB, mariadbAt) })
+	mysqld   = sync.OnceValues(func() (*database, error) { return begin("mysql", sqlfence.MySQL, servers.MySQL, mariadbAt) })
 	started  []*database
 )
 
@@ -59,7 +60,11 @@ func TestMain(m *testing.M) {
 
 // each runs a test on every database.
 func each(t *testing.T, f func(t *testing.T, e *database)) {
-	for name, get := range map[string]func() (*database, error){"postgres": postgres, "mariadb": mariadb} {
+	all := map[string]func() (*database, error){"postgres": postgres, "mariadb": mariadb}
+	if os.Getenv("MYSQLD") != "" { // few systems have it beside MariaDB
+		all["mysql"] = mysqld
+	}
+	for name, get := range all {
 		t.Run(name, func(t *testing.T) {
 			f(t, need(t, get))
 		})

@@ -56,70 +56,77 @@ func (o *orders) process(ctx context.Context, id int) error {
 	})
 }
 
-// TestRecipeOrders: one worker loses its lock in the slow step and does not know;
-// another packs the order; the first comes back and is refused.
+// TestRecipeOrders: with database/sql.
 func TestRecipeOrders(t *testing.T) {
 	e := need(t, postgres)
 	db := e.prepared(t)
 	defer db.Close()
+	testOrders(t, e, func(locks *fencelock.Client, pack func(context.Context, string) error) func(context.Context, int) error {
+		return (&orders{locks, db, e.table, pack}).process
+	})
+}
+
+// testOrders: one worker loses its lock in the slow step and does not know; another packs the
+// order; the first comes back and is rejected.
+func testOrders(t *testing.T, e *database, worker func(locks *fencelock.Client, pack func(context.Context, string) error) func(context.Context, int) error) {
+	t.Helper()
 	id := int(e.rows.Add(1)) // another lock in every run of the test
 	lock := fmt.Sprintf("orders/%d", id)
 	for _, statement := range []string{
-		"CREATE TABLE orders (id BIGINT PRIMARY KEY, state TEXT NOT NULL)",
+		"CREATE TABLE orders (id BIGINT PRIMARY KEY, state VARCHAR(100) NOT NULL, fence BIGINT)",
 		"CREATE TABLE parcels (order_id BIGINT NOT NULL)",
 		fmt.Sprintf("INSERT INTO orders (id, state) VALUES (%d, 'new')", id),
 	} {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		_, err := e.db.ExecContext(t.Context(), statement)
+		must.OK(t, err)
 	}
 	t.Cleanup(func() { _, _ = e.db.Exec("DROP TABLE orders, parcels") }) // others sell, too
 	store := memstore.New(&memstore.Options{MaxTTL: 10 * time.Minute})
 	packed := newPacking()
 	paused, goOn := make(chan struct{}), make(chan struct{})
-	slow := worker(t, store, db, e.table, func(ctx context.Context, key string) error {
+	slow := worker(longLived(t, store), func(ctx context.Context, key string) error {
 		close(paused)
 		<-goOn
 		return packed.pack(ctx, key)
 	})
-	quick := worker(t, store, db, e.table, packed.pack)
+	locks := longLived(t, store)
+	quick := worker(locks, packed.pack)
 
 	late := make(chan error)
-	go func() { late <- slow.process(t.Context(), id) }()
+	go func() { late <- slow(t.Context(), id) }()
 	select {
 	case <-paused:
 	case err := <-late:
 		t.Fatalf("the first worker got %v before it was paused", err)
 	}
-	st, err := quick.locks.Inspect(t.Context(), lock)
+	st, err := locks.Inspect(t.Context(), lock)
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("inspect: %+v, %v", st, err)
 	}
 	// The loss is made by hand; the slow worker would hear of it at its next renewal.
-	if _, err := quick.locks.ForceUnlock(t.Context(), lock, st.Holders[0].Token); err != nil {
-		t.Fatal(err)
-	}
-	must.OK(t, quick.process(t.Context(), id))
+	_, err = locks.ForceUnlock(t.Context(), lock, st.Holders[0].Token)
+	must.OK(t, err)
+	must.OK(t, quick(t.Context(), id))
 	close(goOn)
 	if err := <-late; !errors.Is(err, fence.ErrStale) {
 		t.Errorf("the late worker got %v, want fence.ErrStale", err)
 	}
-	if err := quick.process(t.Context(), id); err != nil { // the order is packed: nothing happens
+	if err := quick(t.Context(), id); err != nil { // the order is packed: nothing happens
 		t.Error(err)
 	}
 	var parcels int
-	if err := db.QueryRow("SELECT count(*) FROM parcels").Scan(&parcels); err != nil || parcels != 1 || packed.count() != 1 {
+	if err := e.db.QueryRowContext(t.Context(), "SELECT count(*) FROM parcels").Scan(&parcels); err != nil || parcels != 1 || packed.count() != 1 {
 		t.Errorf("%d parcels, packed %d times, %v; want 1 and 1", parcels, packed.count(), err)
 	}
 }
 
-// worker has a long TTL, so that no renewal reports the loss to it during the test.
-func worker(t *testing.T, store driver.Store, db *sql.DB, guard *sqlfence.Table, pack func(context.Context, string) error) *orders {
+// longLived has a long TTL, so that no renewal reports the loss to a worker during the test.
+func longLived(t *testing.T, store driver.Store) *fencelock.Client {
 	t.Helper()
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: 10 * time.Minute})
 	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) }) // the store is gone with the test
-	return &orders{locks, db, guard, pack}
+	return locks
 }
 
 // packing is a service that does the work of a key once.

@@ -41,6 +41,8 @@ func users(mods []*module) []user {
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
 	"fence/etcdfence":     etcdClient,
+	"fence/gormfence":     {"gorm.io/gorm", "github.com/jinzhu/inflection", "github.com/jinzhu/now", "golang.org/x/text"},
+	"fence/pgxfence":      pgxClient,
 	"fence/redisfence":    redisClient,
 	"store/etcdstore":     etcdClient,
 	"store/memcachestore": {"github.com/bradfitz/gomemcache"},
@@ -54,6 +56,9 @@ var clients = map[string][]string{
 
 // redisClient is what the client of Redis links.
 var redisClient = []string{"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"}
+
+// pgxClient is what pgx links, without its pool.
+var pgxClient = []string{"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "golang.org/x/text"}
 
 // etcdClient is what the client of etcd links.
 var etcdClient = []string{
