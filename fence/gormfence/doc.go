@@ -40,7 +40,7 @@
 //
 //   - an update or delete whose model has no key: Model(&Order{}).Where(...), or a slice;
 //   - one through another model, or Table("orders"), of a table that is guarded;
-//   - an upsert: Save of a row that does not exist, OnConflict with updates, Save of a slice;
+//   - an upsert: OnConflict with updates, Save of a slice, a row that GORM saves with its parent;
 //   - a model with a Token in a program without the plugin.
 //
 // Without a token in the context the error wraps fence.ErrNoToken. Unscoped, UpdateColumn, Select,

@@ -101,7 +101,7 @@ var unquoted = strings.NewReplacer("`", "", `"`, "")
 
 // check finds the row and the token of an update or a delete, before anything is written.
 func (p *Plugin) check(db *gorm.DB) {
-	db.Statement.Settings.Delete(fmt.Sprintf("%p", db.Statement) + settings) // of an earlier run of the same statement
+	db.InstanceSet(settings, (*guarded)(nil)) // a statement may run again
 	if db.Error != nil || !p.fenced(db.Statement) {
 		return
 	}
@@ -266,7 +266,7 @@ func (p *Plugin) create(db *gorm.DB) {
 		return
 	}
 	if c, ok := stmt.Clauses["ON CONFLICT"].Expression.(clause.OnConflict); ok && !c.DoNothing {
-		_ = db.AddError(unguarded("an upsert may change a row of %s; create it or update it", stmt.Table))
+		_ = db.AddError(unguarded("an upsert may change a row of %s; create it or update it, and leave it out of the row that it comes with: Omit(clause.Associations)", stmt.Table))
 		return
 	}
 	if stmt.Schema == nil || tokenField(stmt.Schema) == nil {

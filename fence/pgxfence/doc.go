@@ -33,9 +33,9 @@
 //	UPDATE ...                                     UPDATE ...
 //	COMMIT                                         Sync
 //
-// So a caller that does not look at the error of Raise cannot write either. package
-// sqlfence looks at the number of rows instead, which a batch cannot do before its
-// other statements have run.
+// So a caller that does not look at the error of Raise cannot write either. The guards of
+// sqlfence look at the number of changed rows instead; in a batch that is too late, because
+// the other statements have run by then.
 //
 // # Failure cases
 //

@@ -180,11 +180,31 @@ var unguardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	"an alias": func(db *gorm.DB, row *gormRow) error {
 		return db.Table("guarded AS g").Where("g.id = ?", row.ID).Update("v", "x").Error
 	},
+	"a part of another": func(db *gorm.DB, row *gormRow) error {
+		return db.Session(&gorm.Session{DryRun: true}).Save(&parentRow{ID: 7, Rows: []childRow{{ID: row.ID}}}).Error
+	},
 	"generics": func(db *gorm.DB, row *gormRow) error {
 		_, err := gorm.G[gormRow](db).Where("id = ?", row.ID).Update(db.Statement.Context, "v", "x")
 		return err
 	},
 }
+
+// parentRow has guarded rows.
+type parentRow struct {
+	ID   int64
+	Rows []childRow `gorm:"foreignKey:V;references:ID"`
+}
+
+// childRow is the guarded row as a part of another. Its parent writes to V.
+type childRow struct {
+	ID    int64
+	V     int64
+	Fence gormfence.Token
+}
+
+func (childRow) TableName() string { return "guarded" }
+
+func (childRow) FenceLock() string { return formsLock }
 
 // TestGormUnguardedFormsAreErrors: even with the newest token.
 func TestGormUnguardedFormsAreErrors(t *testing.T) {

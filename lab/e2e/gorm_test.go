@@ -8,6 +8,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	gormmysql "gorm.io/driver/mysql"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -16,6 +17,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/fencetest"
 	"github.com/fencelock/fencelock/fence/gormfence"
+	"github.com/fencelock/fencelock/fence/pgxfence"
 	"github.com/fencelock/fencelock/fence/sqlfence"
 	"github.com/fencelock/fencelock/internal/must"
 )
@@ -210,23 +212,33 @@ func TestGormAddedStatements(t *testing.T) {
 	})
 }
 
-// TestGormAndSQLShareOneFence: a writer with GORM and one with database/sql, by the table and
-// by the column.
-func TestGormAndSQLShareOneFence(t *testing.T) {
+// TestLibrariesShareOneFence: writers with database/sql, GORM and pgx, by the table and by the column.
+func TestLibrariesShareOneFence(t *testing.T) {
 	each(t, func(t *testing.T, e *database) {
 		id, err := e.insert(t.Context())
 		must.OK(t, err)
-		const lock = "shared with GORM"
+		const lock = "shared by libraries"
 		db, err := e.gormOn(e.db, gorm.Config{}, &gormRow{})
 		must.OK(t, err)
 		table, err := gormfence.NewTable(db, nil)
 		must.OK(t, err)
 		older, newer := holding(t, lock, 512, ""), holding(t, lock, 768, "")
 		must.OK(t, errors.Join(e.table.Raise(newer, e.db, lock), e.row.Raise(newer, e.db, lock, id)))
-		for what, err := range map[string]error{
-			"table": table.Raise(db.WithContext(older), lock),
-			"field": gormfence.Enter(db.WithContext(older), &gormRow{ID: id, Lock: lock}),
-		} {
+		tried := map[string]error{
+			"GORM table": table.Raise(db.WithContext(older), lock),
+			"GORM field": gormfence.Enter(db.WithContext(older), &gormRow{ID: id, Lock: lock}),
+		}
+		if e.dialect == sqlfence.PostgreSQL {
+			conn, err := pgx.Connect(t.Context(), "postgres://postgres@"+e.server.Addr+"/postgres?sslmode=disable")
+			must.OK(t, err)
+			defer conn.Close(context.Background())
+			pgxTable, err := pgxfence.NewTable(nil)
+			must.OK(t, err)
+			pgxRow, err := pgxfence.NewRow(&pgxfence.RowOptions{Table: "guarded", Key: "id"})
+			must.OK(t, err)
+			tried["pgx table"], tried["pgx row"] = pgxTable.Raise(older, conn, lock), pgxRow.Raise(older, conn, lock, id)
+		}
+		for what, err := range tried {
 			if !errors.Is(err, fence.ErrStale) {
 				t.Errorf("%s: got %v", what, err)
 			}
