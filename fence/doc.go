@@ -25,9 +25,9 @@
 //     Where that matters, make the write conditional on its step, or keep an
 //     idempotency key such as lock:token:step.
 //
-// Ready-made guards are in package sqlfence (database/sql), pgxfence, gormfence,
-// httpfence, filefence, redisfence and etcdfence. Check is for
-// your own. Prove it with package fencetest.
+// Ready-made guards are in package sqlfence (database/sql), pgxfence, gormfence, httpfence,
+// grpcfence, filefence, redisfence and etcdfence. Check is for your own. Prove it with
+// package fencetest.
 //
 // # The lease travels in the context
 //

@@ -20,7 +20,7 @@ import (
 // fencetest has only the wrong guards: its right guard guards nothing real.
 var guardTests = [][]string{
 	{"-run", "Refused", "./fence/fencetest"},
-	{"-run", "Guard|Refused|AddedStatements", "./fence", "./fence/filefence", "./fence/httpfence", "./fence/redisfence", "./fence/etcdfence", "./fence/pgxfence", "./lab/e2e"},
+	{"-run", "Guard|Refused|AddedStatements", "./fence", "./fence/filefence", "./fence/httpfence", "./fence/redisfence", "./fence/etcdfence", "./fence/pgxfence", "./fence/grpcfence", "./lab/e2e"},
 }
 
 // fenceFigures proves the guards on real servers, and shows guards that are wrong on

@@ -42,6 +42,7 @@ func users(mods []*module) []user {
 var clients = map[string][]string{
 	"fence/etcdfence":     etcdClient,
 	"fence/gormfence":     {"gorm.io/gorm", "github.com/jinzhu/inflection", "github.com/jinzhu/now", "golang.org/x/text"},
+	"fence/grpcfence":     grpcClient,
 	"fence/pgxfence":      pgxClient,
 	"fence/redisfence":    redisClient,
 	"store/etcdstore":     etcdClient,
@@ -59,6 +60,10 @@ var redisClient = []string{"github.com/redis/go-redis/v9", "github.com/cespare/x
 
 // pgxClient is what pgx links, without its pool.
 var pgxClient = []string{"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "golang.org/x/text"}
+
+// grpcClient is what gRPC links.
+var grpcClient = []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto/googleapis/rpc",
+	"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text"}
 
 // etcdClient is what the client of etcd links.
 var etcdClient = []string{
