@@ -26,7 +26,7 @@
 //     idempotency key such as lock:token:step.
 //
 // Ready-made guards are in package sqlfence (database/sql), pgxfence, gormfence, httpfence,
-// grpcfence, filefence, redisfence and etcdfence. Check is for your own. Prove it with
+// grpcfence, filefence, s3fence, redisfence and etcdfence. Check is for your own. Prove it with
 // package fencetest.
 //
 // # The lease travels in the context

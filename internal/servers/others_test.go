@@ -5,6 +5,7 @@
 package servers
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/fencelock/fencelock/internal/must"
@@ -50,6 +51,19 @@ func TestMemcached(t *testing.T) {
 	must.OK(t, s.Restart())
 	if again, err := s.Stats(); err != nil || again["pid"] == bytes["pid"] {
 		t.Errorf("the process is the same after a restart, %v", err)
+	}
+}
+
+// TestS3: it answers, refuses who does not sign, and comes back with its data.
+func TestS3(t *testing.T) {
+	s := Test(t, func() (*S3Server, error) { return S3() })
+	for range 2 {
+		resp, err := http.Get(s.Endpoint + "/")
+		must.OK(t, err)
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
+			t.Errorf("a request without a signature: %s", resp.Status)
+		}
+		must.OK(t, s.Restart())
 	}
 }
 

@@ -39,13 +39,16 @@ var (
 		"on Debian: apt-get install valkey-server; Debian 12 has it in its backports, from where .ci/run servers installs it", nil}
 	etcd      = program{"etcd", "ETCD", "on Debian: apt-get install etcd-server etcd-client", nil}
 	memcached = program{"memcached", "MEMCACHED", "on Debian: apt-get install memcached", nil}
-	java      = program{"java", "", "on Debian: apt-get install default-jre-headless", nil}
+	// Beyond the path it is looked for where .ci/run servers builds it.
+	versitygw = program{"versitygw", "VERSITYGW", "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0",
+		[]string{filepath.Join(os.TempDir(), "fencelock-servers", "bin")}}
+	java = program{"java", "", "on Debian: apt-get install default-jre-headless", nil}
 	// A directory stands for all archives in it.
 	zookeeper = program{"zookeeper.jar", "ZOOKEEPER", "on Debian: apt-get install zookeeper", []string{"/usr/share/java"}}
 )
 
 // programs are those with a variable.
-var programs = []program{postgres, pgbouncer, mariadbd, mysqld, redisServer, valkey, etcd, zookeeper, memcached}
+var programs = []program{postgres, pgbouncer, mariadbd, mysqld, redisServer, valkey, etcd, zookeeper, memcached, versitygw}
 
 // find returns the path that the variable of the program has, or else searches the path
 // of programs, and the folders. A variable that names nothing is an error and not

@@ -43,6 +43,7 @@ func TestStartersUseVariables(t *testing.T) {
 		"ETCD":          func() error { _, err := Etcd(1); return err },
 		"ZOOKEEPER":     func() error { _, err := ZooKeeper(1); return err },
 		"MEMCACHED":     func() error { _, err := Memcached(); return err },
+		"VERSITYGW":     func() error { _, err := S3(); return err },
 	} {
 		t.Setenv(variable, filepath.Join(t.TempDir(), "none"))
 		if err := start(); err == nil || !strings.Contains(err.Error(), variable) {

@@ -18,6 +18,7 @@
 //	etcd                 Etcd                                etcd.go
 //	ZooKeeper            ZooKeeper                           zookeeper.go
 //	memcached            Memcached                           memcached.go
+//	versitygw (S3)       S3                                  s3.go
 //
 // Each of them is a Server: it can be killed, started again, paused, wiped, and given a
 // Clock that can be set. NewProxy puts a network before a server that can be cut.

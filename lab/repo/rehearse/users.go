@@ -45,6 +45,7 @@ var clients = map[string][]string{
 	"fence/grpcfence":     grpcClient,
 	"fence/pgxfence":      pgxClient,
 	"fence/redisfence":    redisClient,
+	"fence/s3fence":       s3Client,
 	"store/etcdstore":     etcdClient,
 	"store/memcachestore": {"github.com/bradfitz/gomemcache"},
 	"otelfencelock": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
@@ -60,6 +61,14 @@ var redisClient = []string{"github.com/redis/go-redis/v9", "github.com/cespare/x
 
 // pgxClient is what pgx links, without its pool.
 var pgxClient = []string{"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "golang.org/x/text"}
+
+// s3Client is what the SDK of S3 links.
+var s3Client = []string{
+	"github.com/aws/smithy-go", "github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream",
+	"github.com/aws/aws-sdk-go-v2/internal/configsources", "github.com/aws/aws-sdk-go-v2/internal/endpoints/v2", "github.com/aws/aws-sdk-go-v2/internal/v4a",
+	"github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding", "github.com/aws/aws-sdk-go-v2/service/internal/checksum",
+	"github.com/aws/aws-sdk-go-v2/service/internal/presigned-url", "github.com/aws/aws-sdk-go-v2/service/internal/s3shared", "github.com/aws/aws-sdk-go-v2/service/s3",
+}
 
 // grpcClient is what gRPC links.
 var grpcClient = []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto/googleapis/rpc",
