@@ -36,7 +36,7 @@ type guard struct {
 }
 
 // guards are those whose writers are paused and killed.
-var guards = []guard{sqlTable, pgxTable, pgxBatch, pgxRow, gormPostgres, gormMariaDB, gormTable}
+var guards = []guard{sqlTable, pgxTable, pgxBatch, pgxRow, gormPostgres, gormMariaDB, gormTable, grpcService, s3Objects}
 
 // noGuards guard nothing: the judge must report them.
 var noGuards = []guard{noGuard}
