@@ -7,7 +7,7 @@
 //	go run ./lab/e2e/story
 //
 // It runs the story twice, without a guard and with one, prints the timeline of each
-// run, and fails if one does not end as docs/fencing.md describes.
+// run, and fails if one does not end as docs/tutorial.md describes.
 //
 //	A        lock, read 100 ┃ SIGSTOP .............. SIGCONT ┃ write 150
 //	Redis        A's session ends after its TTL ┃ B acquires
