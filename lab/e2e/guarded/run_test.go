@@ -166,16 +166,24 @@ func (r *run) await(from int, what string, match func(event) bool) event {
 	r.t.Helper()
 	e, ok := r.next(from, patience, match)
 	if !ok {
-		for _, child := range r.workers {
-			select {
-			case <-child.Over():
-				r.t.Errorf("worker %s ended: %v", child.Name, child.Err())
-			default:
-			}
-		}
-		r.t.Fatalf("no worker %s within %v; the last events are %+v", what, patience, r.events[max(0, r.now()-5):])
+		r.fail(what)
 	}
 	return e
+}
+
+// fail ends the test because no worker did something in time.
+func (r *run) fail(what string) {
+	r.t.Helper()
+	for _, child := range r.workers {
+		select {
+		case <-child.Over():
+			r.t.Errorf("worker %s ended: %v", child.Name, child.Err())
+		default:
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.t.Fatalf("no worker %s within %v; the last events are %+v", what, patience, r.events[max(0, len(r.events)-5):])
 }
 
 // calm lets the workers write for a while.
@@ -192,33 +200,41 @@ func (r *run) calm(writes int) {
 
 // holder waits for a worker that has read and not written yet, as far as one can tell. Now
 // and then the write is on its way.
-func (r *run) holder(but []string) event {
-	r.t.Helper()
+func (r *run) holder(within time.Duration, but ...string) (event, bool) {
 	at := readValue
 	if rand.IntN(5) == 0 {
 		at = tries
 	}
-	return r.await(r.now(), "reads", func(e event) bool { return e.Kind == at && !slices.Contains(but, e.Worker) })
+	return r.next(r.now(), within, func(e event) bool { return e.Kind == at && !slices.Contains(but, e.Worker) })
 }
 
-// pause pauses holders, one after the other, until another worker has written. Then they resume.
+// pause pauses holders, one after the other, until another worker has written. Then they
+// resume. A holder that is paused inside of a transaction keeps the others waiting: then there
+// may be no second holder, and nobody writes.
 func (r *run) pause(holders int) {
 	r.t.Helper()
 	var paused []string
 	var newest int64
-	from := r.now()
+	from, within := r.now(), patience
 	for range holders {
-		e := r.holder(paused)
+		e, ok := r.holder(within, paused...)
+		if !ok {
+			break
+		}
 		child := r.workers[e.Worker]
 		child.Signal(syscall.SIGSTOP)
 		servers.AwaitStopped(child.Pid())
 		paused, newest = append(paused, e.Worker), e.Token
+		within = 4 * ttl
 		r.pauses++
+	}
+	if len(paused) == 0 {
+		r.fail("reads")
 	}
 	_, overtaken := r.next(from, 4*ttl, func(e event) bool {
 		return e.Kind == written && e.Token > newest && !slices.Contains(paused, e.Worker)
 	})
-	if !overtaken { // it was paused inside of a transaction, and keeps the others waiting
+	if !overtaken {
 		r.blocked++
 	}
 	from = r.now()
@@ -235,7 +251,10 @@ func (r *run) pause(holders int) {
 // kill kills a holder and starts another worker.
 func (r *run) kill() {
 	r.t.Helper()
-	e := r.holder(nil)
+	e, ok := r.holder(patience)
+	if !ok {
+		r.fail("reads")
+	}
 	r.workers[e.Worker].Kill()
 	delete(r.workers, e.Worker)
 	r.kills++
