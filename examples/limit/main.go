@@ -32,8 +32,12 @@ func run(ctx context.Context, locks *fencelock.Client) error {
 func call(ctx context.Context, exports *fencelock.Semaphore, i int) error {
 	return exports.Do(ctx, 1, func(ctx context.Context, permit *fencelock.Lease) error {
 		fmt.Println("begin", i)
-		time.Sleep(100 * time.Millisecond) // the call, with ctx
-		fmt.Println("end", i)
-		return ctx.Err()
+		defer fmt.Println("end", i)
+		select {
+		case <-time.After(100 * time.Millisecond): // the call
+			return nil
+		case <-ctx.Done(): // the permit is lost, or the program is asked to end
+			return ctx.Err()
+		}
 	})
 }
