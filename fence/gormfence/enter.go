@@ -4,6 +4,7 @@ package gormfence
 
 import (
 	"fmt"
+	"slices"
 
 	"gorm.io/gorm"
 
@@ -12,7 +13,7 @@ import (
 
 // Enter raises the fence of a row to the token that the context of db carries, and then
 // reads the row. Do this before any other read inside the lock. The primary key of row must be
-// set; what db has in Preload, Select or Where is for the read:
+// set; what db has in Preload, Select or Where is for the read, and Table is for both:
 //
 //	order := Order{ID: 42}
 //	err := gormfence.Enter(db.WithContext(ctx), &order)
@@ -33,14 +34,18 @@ func Enter(db *gorm.DB, row Fenced) error {
 	}
 	// One transaction, so that the read goes to the server on which the fence was raised.
 	return inTransaction(db, func(tx *gorm.DB) error {
-		raised := tx.Session(&gorm.Session{NewDB: true}).Model(row).UpdateColumn(field.DBName, 0) // the guard puts the token there
+		raised := sameAs(db.Statement, tx.Session(&gorm.Session{NewDB: true})).Model(row).UpdateColumn(field.DBName, 0) // the guard puts the token there
 		if raised.Error != nil {
 			return raised.Error
 		}
 		if raised.RowsAffected == 0 { // it is deleted, and a soft delete leaves it there
 			return fmt.Errorf("gormfence: %s has no such row: %w", stmt.Table, gorm.ErrRecordNotFound)
 		}
-		return tx.First(row).Error
+		read := tx.First(row)
+		if read.Error == nil && !slices.Equal(written(read.Statement), written(raised.Statement)) {
+			return unguarded("a scope made Enter read from %s, and the fence was raised in %s; name the table with Table", read.Statement.Table, raised.Statement.Table)
+		}
+		return read.Error
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/callbacks"
@@ -20,13 +21,13 @@ import (
 // Plugin guards models. Install it once with db.Use.
 type Plugin struct {
 	models []Fenced
-	tables map[string]bool
+	tables map[reflect.Type]string // of the models, in lower case
 }
 
 // New returns a plugin that guards the tables of the models. List every model that has a field of
 // type Token: the plugin rejects an update of one that is not listed, and an update of
 // these tables through any other model.
-func New(models ...Fenced) *Plugin { return &Plugin{models: models, tables: map[string]bool{}} }
+func New(models ...Fenced) *Plugin { return &Plugin{models: models, tables: map[reflect.Type]string{}} }
 
 // Name implements gorm.Plugin.
 func (p *Plugin) Name() string { return "fencelock:fence" }
@@ -47,7 +48,7 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 		if len(stmt.Schema.PrimaryFields) == 0 {
 			return fmt.Errorf("gormfence: %T has no primary key", m)
 		}
-		p.tables[stmt.Schema.Table] = true
+		p.tables[stmt.Schema.ModelType] = strings.ToLower(stmt.Schema.Table)
 	}
 	c := db.Callback()
 	// The places are given by what comes next: GORM puts what comes "after" a callback at the
@@ -65,12 +66,11 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 
 // guarded is a statement on one guarded row.
 type guarded struct {
-	field      *schema.Field // of the fence
-	mark       fence.Mark
-	row        reflect.Value       // the model
-	key        []clause.Expression // of the row
-	conditions bool                // the caller has conditions of its own
-	ready      bool                // the statement has the condition on the fence
+	field *schema.Field // of the fence
+	mark  fence.Mark
+	row   reflect.Value       // the model
+	key   []clause.Expression // of the row
+	ready bool                // the statement has the condition on the fence
 }
 
 const settings = "fencelock:guarded"
@@ -84,17 +84,50 @@ func guardOf(db *gorm.DB) *guarded {
 
 // fenced reports whether a statement writes to a table with fences.
 func (p *Plugin) fenced(stmt *gorm.Statement) bool {
-	if p.tables[stmt.Table] || stmt.Schema != nil && (p.tables[stmt.Schema.Table] || tokenField(stmt.Schema) != nil) {
-		return true
-	}
-	if stmt.TableExpr != nil { // Table("orders AS o"), Table("sales.orders")
-		for word := range strings.FieldsSeq(unquoted.Replace(stmt.TableExpr.SQL)) {
-			if p.tables[word] {
-				return true
+	return stmt.Schema != nil && (tokenField(stmt.Schema) != nil || len(p.among(stmt.Schema.Table)) > 0) || len(p.among(written(stmt)...)) > 0
+}
+
+// among returns those of the tables with fences that are among the given names.
+func (p *Plugin) among(given ...string) (tables []string) {
+	for _, name := range given {
+		for _, table := range p.tables {
+			if names(strings.ToLower(name), table) {
+				tables = append(tables, table)
 			}
 		}
 	}
-	return false
+	return tables
+}
+
+// names reports whether a name is that of a table. A table that was listed without a
+// schema may be in any.
+func names(name, table string) bool {
+	if !strings.Contains(table, ".") {
+		name = name[strings.LastIndex(name, ".")+1:]
+	}
+	return name == table
+}
+
+// written returns the names that a statement has in the place of its table.
+func written(stmt *gorm.Statement) []string {
+	if stmt.TableExpr == nil {
+		return []string{stmt.Table}
+	}
+	return words(*stmt.TableExpr) // Table("sales.orders AS o")
+}
+
+// words returns the names in the place of a table.
+func words(e clause.Expr) []string {
+	all := strings.FieldsFunc(unquoted.Replace(e.SQL), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",;()", r) })
+	for _, v := range e.Vars {
+		switch v := v.(type) {
+		case clause.Table:
+			all = append(all, v.Name)
+		case clause.Expr:
+			all = append(all, words(v)...)
+		}
+	}
+	return all
 }
 
 var unquoted = strings.NewReplacer("`", "", `"`, "")
@@ -118,8 +151,14 @@ func (p *Plugin) find(stmt *gorm.Statement) (*guarded, error) {
 	if stmt.Schema == nil || tokenField(stmt.Schema) == nil {
 		return nil, unguarded("the table %s is written through something without a gormfence.Token; use the model that was given to gormfence.New", stmt.Table)
 	}
-	if !p.tables[stmt.Schema.Table] {
-		return nil, unguarded("%s is not listed in gormfence.New", stmt.Schema.Name)
+	own, listed := p.tables[stmt.Schema.ModelType]
+	if !listed {
+		return nil, unguarded("%s is not listed in gormfence.New, which needs its method FenceLock() string", stmt.Schema.Name)
+	}
+	for _, table := range p.among(written(stmt)...) {
+		if table != own { // its rows may have other locks
+			return nil, unguarded("the table %s is written through %s; use the model that was given to gormfence.New", table, stmt.Schema.Name)
+		}
 	}
 	g := &guarded{field: tokenField(stmt.Schema)}
 	for _, v := range []reflect.Value{stmt.ReflectValue, reflect.Indirect(reflect.ValueOf(stmt.Model))} {
@@ -132,10 +171,7 @@ func (p *Plugin) find(stmt *gorm.Statement) (*guarded, error) {
 		return nil, unguarded("it does not name one row of %s; put the primary key into the model, as in db.Model(&%s{ID: 42}), or use a gormfence.Table",
 			stmt.Table, stmt.Schema.Name)
 	}
-	model, ok := modelOf(g.row)
-	if !ok {
-		return nil, unguarded("%s has no method FenceLock() string", stmt.Schema.Name)
-	}
+	model, _ := modelOf(g.row) // one that is listed has the method
 	var err error
 	g.mark, err = fence.FromContext(stmt.Context, model.FenceLock())
 	return g, err
@@ -173,13 +209,19 @@ func (p *Plugin) update(db *gorm.DB) {
 	if db.Error != nil || g == nil {
 		return
 	}
-	g.conditions = conditions(stmt) > 0
+	for _, c := range stmt.Schema.UpdateClauses { // of other fields, such as an optimistic lock; GORM adds them below again
+		stmt.AddClause(c)
+	}
 	set, given := stmt.Clauses["SET"].Expression.(clause.Set)
 	if !given {
 		set = callbacks.ConvertToAssignments(stmt)
 	}
 	if len(set) == 0 {
 		return // GORM sends nothing either
+	}
+	if g.moves(stmt, set) {
+		_ = db.AddError(unguarded("it gives a row of %s another primary key, which may be that of another lock; create a row, and delete this one", stmt.Table))
+		return
 	}
 	own := clause.Set{{Column: clause.Column{Name: g.field.DBName}, Value: int64(g.mark.Token)}}
 	for _, a := range set {
@@ -191,10 +233,26 @@ func (p *Plugin) update(db *gorm.DB) {
 	g.restrict(stmt)
 }
 
-// conditions counts the conditions of a statement.
-func conditions(stmt *gorm.Statement) int {
-	where, _ := stmt.Clauses["WHERE"].Expression.(clause.Where)
-	return len(where.Exprs)
+// moves reports whether an update changes the primary key.
+func (g *guarded) moves(stmt *gorm.Statement, set clause.Set) bool {
+	for _, a := range set {
+		for i, f := range stmt.Schema.PrimaryFields {
+			if a.Column.Name != f.DBName {
+				continue
+			}
+			key := g.key[i].(clause.Eq).Value
+			to := reflect.New(stmt.Schema.ModelType).Elem()
+			err := f.Set(stmt.Context, to, a.Value)
+			if v, _ := f.ValueOf(stmt.Context, to); err == nil && reflect.DeepEqual(v, key) {
+				continue
+			}
+			if g.row.CanAddr() {
+				_ = f.Set(stmt.Context, g.row, key) // GORM has set it
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // restrict adds the key and the condition on the fence to what the statement has. GORM itself
@@ -237,7 +295,6 @@ func (p *Plugin) remove(db *gorm.DB) {
 			return
 		}
 	}
-	g.conditions = conditions(stmt) > 0
 	g.restrict(stmt)
 }
 
@@ -255,7 +312,17 @@ func softly(stmt *gorm.Statement) bool {
 func raise(db *gorm.DB, g *guarded) error {
 	model := reflect.New(g.row.Type())
 	model.Elem().Set(g.row)
-	return db.Session(&gorm.Session{NewDB: true}).Model(model.Interface()).UpdateColumn(g.field.DBName, int64(g.mark.Token)).Error
+	return sameAs(db.Statement, db.Session(&gorm.Session{NewDB: true})).Model(model.Interface()).UpdateColumn(g.field.DBName, int64(g.mark.Token)).Error
+}
+
+// sameAs makes a statement for the table of another.
+func sameAs(stmt *gorm.Statement, db *gorm.DB) *gorm.DB {
+	if stmt.Table == "" && stmt.TableExpr == nil {
+		return db
+	}
+	tx := db.Table(stmt.Table)
+	tx.Statement.TableExpr = stmt.TableExpr
+	return tx
 }
 
 // create stops upserts, and gives new rows the token that the context carries. A row may be
@@ -265,7 +332,7 @@ func (p *Plugin) create(db *gorm.DB) {
 	if db.Error != nil || !p.fenced(stmt) {
 		return
 	}
-	if c, ok := stmt.Clauses["ON CONFLICT"].Expression.(clause.OnConflict); ok && !c.DoNothing {
+	if c, ok := stmt.Clauses["ON CONFLICT"].Expression.(clause.OnConflict); ok && (!c.DoNothing || c.UpdateAll || len(c.DoUpdates) > 0) {
 		_ = db.AddError(unguarded("an upsert may change a row of %s; create it or update it, and leave it out of the row that it comes with: Omit(clause.Associations)", stmt.Table))
 		return
 	}
@@ -315,7 +382,7 @@ func (p *Plugin) done(db *gorm.DB) {
 			return
 		}
 		if !found {
-			return // a condition of the caller's did not hold
+			return // a condition did not hold
 		}
 		db.RowsAffected = 1
 	}
@@ -325,16 +392,24 @@ func (p *Plugin) done(db *gorm.DB) {
 }
 
 // why tells the reasons for which no row was changed apart: a newer token, no row, or a
-// condition of the caller's. MySQL counts rows that were changed, so an update with the
-// values and the token of before counts none; then found is true.
+// condition that did not hold, of the caller's or of a row that is deleted softly. MySQL counts rows
+// that were changed, so an update with the values and the token of before counts none; then found is true.
 //
 // The read locks the row: at REPEATABLE READ a plain read could show an older fence than the
 // one that the statement met.
 func (g *guarded) why(db *gorm.DB) (found bool, err error) {
-	var kept struct{ Fence *int64 }
-	tx := db.Session(&gorm.Session{NewDB: true}).Table(db.Statement.Table)
-	tx.Statement.TableExpr = db.Statement.TableExpr
-	tx = tx.Select("? AS fence", clause.Column{Name: g.field.DBName}).Clauses(clause.Locking{Strength: "UPDATE"}, clause.Where{Exprs: g.key}).Scan(&kept)
+	var kept struct {
+		Fence *int64 `gorm:"column:fence"`
+		Met   bool   `gorm:"column:met"`
+	}
+	tx := sameAs(db.Statement, db.Session(&gorm.Session{NewDB: true}))
+	column := clause.Column{Name: g.field.DBName}
+	if where, ok := db.Statement.Clauses["WHERE"].Expression.(clause.Where); ok && db.Dialector.Name() == "mysql" {
+		tx = tx.Select("? AS fence, ? AS met", column, parentheses{where})
+	} else {
+		tx = tx.Select("? AS fence", column)
+	}
+	tx = tx.Clauses(clause.Locking{Strength: "UPDATE"}, clause.Where{Exprs: g.key}).Scan(&kept)
 	switch {
 	case tx.Error != nil:
 		return false, fmt.Errorf("gormfence: no row was changed; the reason is unknown: %w", tx.Error)
@@ -347,5 +422,5 @@ func (g *guarded) why(db *gorm.DB) (found bool, err error) {
 	if err := fence.Check(newer, g.mark); err != nil {
 		return false, err
 	}
-	return newer.Token == g.mark.Token && !g.conditions && db.Dialector.Name() == "mysql", nil
+	return newer.Token == g.mark.Token && kept.Met, nil
 }

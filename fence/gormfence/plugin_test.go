@@ -104,7 +104,7 @@ func TestModelsThatAreNotListed(t *testing.T) {
 		want string
 	}{
 		"not listed":        {db.Model(&other{ID: 42}).Update("v", "x").Error, "other is not listed"},
-		"no method":         {db.Model(&methodless{ID: 42}).Update("v", "x").Error, "no method FenceLock"},
+		"no method":         {db.Model(&methodless{ID: 42}).Update("v", "x").Error, "needs its method FenceLock"},
 		"table of a schema": {db.Table("sales.jobs").Where("id = 1").Update("v", "x").Error, "without a gormfence.Token"},
 	} {
 		if !errors.Is(tt.err, gormfence.ErrUnguarded) || !strings.Contains(tt.err.Error(), tt.want) {

@@ -119,6 +119,45 @@ var guardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	},
 	"another table name": func(db *gorm.DB, row *gormRow) error { return db.Table("guarded").Model(row).Update("v", "x").Error },
 	"Assign":             func(db *gorm.DB, row *gormRow) error { return db.Assign(gormRow{V: "x"}).FirstOrCreate(row).Error },
+	"Save by value":      func(db *gorm.DB, row *gormRow) error { r := *row; r.V = "x"; return db.Save(r).Error },
+	"the same key": func(db *gorm.DB, row *gormRow) error {
+		return db.Model(row).Updates(map[string]any{"id": int(row.ID), "v": "x"}).Error
+	},
+	"a pointer to a pointer": func(db *gorm.DB, row *gormRow) error { return db.Model(&row).Update("v", "x").Error },
+	"RETURNING": func(db *gorm.DB, row *gormRow) error {
+		if db.Name() == "mysql" { // MariaDB has it for deletes only
+			return db.Model(row).Update("v", "x").Error
+		}
+		return db.Model(row).Clauses(clause.Returning{}).Update("v", "x").Error
+	},
+	"SkipHooks": func(db *gorm.DB, row *gormRow) error {
+		return db.Session(&gorm.Session{SkipHooks: true}).Model(row).Update("v", "x").Error
+	},
+	"TranslateError": func(db *gorm.DB, row *gormRow) error {
+		db = db.Session(&gorm.Session{})
+		c := *db.Config
+		c.TranslateError = true
+		db.Config = &c
+		return db.Model(row).Update("v", "x").Error
+	},
+	"a scope": func(db *gorm.DB, row *gormRow) error {
+		return db.Scopes(func(d *gorm.DB) *gorm.DB { return d.Table("guarded") }).Model(row).Update("v", "x").Error
+	},
+	"a nested transaction": func(db *gorm.DB, row *gormRow) error {
+		return db.Transaction(func(tx *gorm.DB) error {
+			return tx.Transaction(func(tx *gorm.DB) error { return tx.Model(row).Update("v", "x").Error })
+		})
+	},
+	"a statement used again": func(db *gorm.DB, row *gormRow) error {
+		tx := db.Model(row)
+		if err := tx.Update("v", "x").Error; err != nil {
+			return err
+		}
+		return tx.Update("v", "x").Error
+	},
+	"an alias of its own": func(db *gorm.DB, row *gormRow) error {
+		return db.Table("guarded AS g").Model(row).Update("v", "x").Error
+	},
 }
 
 // TestGormFormsAreGuarded: each is rejected with an older token, changes the row and raises the fence with a newer
@@ -186,6 +225,33 @@ var unguardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	"generics": func(db *gorm.DB, row *gormRow) error {
 		_, err := gorm.G[gormRow](db).Where("id = ?", row.ID).Update(db.Statement.Context, "v", "x")
 		return err
+	},
+	"an alias with a schema": func(db *gorm.DB, row *gormRow) error {
+		return db.Table(schemaOf(db)+".guarded AS g").Where("g.id = ?", row.ID).Update("v", "x").Error
+	},
+	"an alias in quotes": func(db *gorm.DB, row *gormRow) error {
+		return db.Table(db.Statement.Quote(schemaOf(db)+".guarded")+" AS g").Where("g.id = ?", row.ID).Update("v", "x").Error
+	},
+	"a table as an argument": func(db *gorm.DB, row *gormRow) error {
+		return db.Table("? AS g", clause.Table{Name: "guarded"}).Where("g.id = ?", row.ID).Update("v", "x").Error
+	},
+	"an upsert that says to do nothing, too": func(db *gorm.DB, row *gormRow) error {
+		return db.Clauses(clause.OnConflict{DoNothing: true, UpdateAll: true}).Create(&gormRow{ID: row.ID, V: "x", Lock: formsLock}).Error
+	},
+	"columns of an upsert that says to do nothing": func(db *gorm.DB, row *gormRow) error {
+		return db.Clauses(clause.OnConflict{DoNothing: true, DoUpdates: clause.AssignmentColumns([]string{"v"})}).Create(&gormRow{ID: row.ID, V: "x", Lock: formsLock}).Error
+	},
+	"a model that is not listed": func(db *gorm.DB, row *gormRow) error {
+		return db.Model(&childRow{ID: row.ID}).Update("v", 7).Error
+	},
+	"a listed model of another table": func(db *gorm.DB, row *gormRow) error {
+		return db.Unscoped().Table("guarded").Model(&softRow{ID: row.ID, Lock: formsLock}).UpdateColumn("v", "x").Error
+	},
+	"another key": func(db *gorm.DB, row *gormRow) error {
+		return db.Model(row).Updates(map[string]any{"id": row.ID + 1_000_000, "v": "x"}).Error
+	},
+	"all columns of a struct without a key": func(db *gorm.DB, row *gormRow) error {
+		return db.Model(row).Select("*").Updates(gormRow{V: "x"}).Error
 	},
 }
 
