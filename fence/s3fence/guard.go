@@ -98,7 +98,11 @@ func (g *Guard) Publish(ctx context.Context, write func(ctx context.Context, key
 	if err := write(ctx, g.prefix+name); err != nil {
 		return errors.Join(fmt.Errorf("s3fence: nothing was published: %w", err), g.remove(ctx, name))
 	}
-	err = g.pointer.Set(ctx, name)
+	now, err := g.pointer.set(ctx, name)
+	if errors.Is(err, fence.ErrStale) && now.Name == name {
+		// The service has refused a second request for what the first one did, and a newer holder has entered since.
+		return fmt.Errorf("s3fence: outcome unknown: the object is current, but something between here and the service repeats requests: %v", err)
+	}
 	if errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrNoToken) || errors.Is(err, fence.ErrWrongLock) {
 		return errors.Join(err, g.remove(ctx, name))
 	}
@@ -155,5 +159,6 @@ func (g *Guard) Clean(ctx context.Context) (deleted int, err error) {
 func obsolete(name string, s state) bool {
 	digits, _, found := strings.Cut(name, "-")
 	token, err := strconv.ParseUint(digits, 10, 63)
-	return found && err == nil && name != s.Name && fencelock.Token(token) < s.Fence.Token
+	below := strings.Contains(name, "/") // it may be of another guard, with a prefix such as reports/2026-11
+	return found && err == nil && !below && name != s.Name && fencelock.Token(token) < s.Fence.Token
 }

@@ -7,13 +7,16 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/fencelock/fencelock"
@@ -337,5 +340,87 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		if err := g.Put(with(t, 1), in); err == nil {
 			t.Errorf("an input with %s: no error", what)
 		}
+	}
+}
+
+// TestCleanLeavesANestedGuardAlone: the name of its prefix may begin like that of an object of a token.
+func TestCleanLeavesANestedGuardAlone(t *testing.T) {
+	s := startServer(t)
+	outer, err := s3fence.New(s.connect(nil), bucket, "reports", "a")
+	must.OK(t, err)
+	inner, err := s3fence.New(s.connect(nil), bucket, "reports/2026-11", "a")
+	must.OK(t, err)
+	must.OK(t, inner.Put(with(t, 512), body("november")))
+	must.OK(t, outer.Put(with(t, 4096), body("all")))
+	if n, err := outer.Clean(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d were deleted, %v", n, err)
+	}
+	if keys := s.keys("reports/2026-11/"); len(keys) != 2 {
+		t.Errorf("of the nested guard %v are left, want its pointer and its object", keys)
+	}
+}
+
+// repeating is a proxy that sends the first write of a pointer twice. Another holder comes in between.
+type repeating struct {
+	s3fence.Client
+	once    sync.Once
+	between func()
+}
+
+func (r *repeating) PutObject(ctx context.Context, in *s3.PutObjectInput, opts ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	out, err := r.Client.PutObject(ctx, in, opts...)
+	if strings.HasSuffix(*in.Key, "/current") && err == nil {
+		r.once.Do(func() {
+			r.between()
+			_, _ = in.Body.(io.Seeker).Seek(0, io.SeekStart)
+			out, err = r.Client.PutObject(ctx, in, opts...)
+		})
+	}
+	return out, err
+}
+
+// TestCurrentObjectIsNotDeleted: a proxy repeats the write of the pointer, so what was done looks refused.
+func TestCurrentObjectIsNotDeleted(t *testing.T) {
+	s := startServer(t)
+	newer, err := s3fence.New(s.connect(nil), bucket, "a", "a")
+	must.OK(t, err)
+	g, err := s3fence.New(&repeating{Client: s.connect(nil), between: func() { _, err := newer.Enter(with(t, 768)); must.OK(t, err) }}, bucket, "a", "a")
+	must.OK(t, err)
+	err = g.Put(with(t, 512), body("x"))
+	if errors.Is(err, fence.ErrStale) {
+		t.Errorf("the object was published: %v", err)
+	}
+	if text, err := load(t.Context(), s.connect(nil), second(newer.Current(t.Context())), nil); text != "x" || err != nil {
+		t.Errorf("the current object is %q, %v", text, err)
+	}
+}
+
+// asking notes how often the SDK may send the writes of a pointer.
+type asking struct {
+	s3fence.Client
+	attempts []int
+}
+
+func (a *asking) PutObject(ctx context.Context, in *s3.PutObjectInput, opts ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	if strings.HasSuffix(*in.Key, "/current") {
+		o := s3.Options{Retryer: aws.NopRetryer{}}
+		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, 3)
+		for _, opt := range opts {
+			opt(&o)
+		}
+		a.attempts = append(a.attempts, o.Retryer.MaxAttempts())
+	}
+	return a.Client.PutObject(ctx, in, opts...)
+}
+
+func TestPointerIsSentOnce(t *testing.T) {
+	s := startServer(t)
+	a := &asking{Client: s.connect(nil)}
+	g, err := s3fence.New(a, bucket, "a", "a")
+	must.OK(t, err)
+	must.OK(t, g.Put(with(t, 512), body("x")))
+	must.OK(t, g.Put(with(t, 512), body("y")))
+	if !slices.Equal(a.attempts, []int{1, 1}) {
+		t.Errorf("the SDK may send them %v times", a.attempts)
 	}
 }

@@ -71,13 +71,20 @@ func NewPointer(client Client, bucket, key, lock string) (*Pointer, error) {
 // Enter raises the fence to the token that ctx carries, and returns the name, empty at first.
 func (p *Pointer) Enter(ctx context.Context) (string, error) {
 	s, err := p.write(ctx, func(*state) {})
-	return s.Name, err
+	if err != nil {
+		return "", err
+	}
+	return s.Name, nil
 }
 
 // Set replaces the name if the token that ctx carries is admitted. Its errors are those of Guard.Put.
 func (p *Pointer) Set(ctx context.Context, name string) error {
-	_, err := p.write(ctx, func(s *state) { s.Name = name })
+	_, err := p.set(ctx, name)
 	return err
+}
+
+func (p *Pointer) set(ctx context.Context, name string) (state, error) {
+	return p.write(ctx, func(s *state) { s.Name = name })
 }
 
 // Get returns the name. It needs no token.
@@ -86,7 +93,8 @@ func (p *Pointer) Get(ctx context.Context) (string, error) {
 	return s.Name, err
 }
 
-// write changes the object under the token that ctx carries, and returns what it holds then.
+// write changes the object under the token that ctx carries, and returns what it holds then, also
+// if that refuses the token.
 func (p *Pointer) write(ctx context.Context, change func(*state)) (state, error) {
 	given, err := fence.FromContext(ctx, p.lock)
 	if err != nil {
@@ -98,7 +106,7 @@ func (p *Pointer) write(ctx context.Context, change func(*state)) (state, error)
 		}
 		old, err := p.admitting(ctx, given)
 		if err != nil {
-			return state{}, err
+			return old, err
 		}
 		next := state{Name: old.Name, Fence: given, Nonce: rand.Text()}
 		change(&next)
@@ -130,7 +138,7 @@ func (p *Pointer) admitting(ctx context.Context, given fence.Mark) (state, error
 	}
 	if err := fence.Check(s.Fence, given); err != nil {
 		p.remember(&s)
-		return state{}, err
+		return s, err
 	}
 	return s, nil
 }
