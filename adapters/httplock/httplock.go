@@ -42,6 +42,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -99,6 +100,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	ctx, stop := l.WithContext(r.Context())
+	before := w.Header().Clone()
 	tracked, begun := track(w)
 	panicked := true
 	defer func() {
@@ -109,6 +111,9 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		}
 		if errors.Is(err, fencelock.ErrLost) && !panicked && !begun() {
 			// A handler that stopped because its context ended, without a word, would be answered for with 200.
+			// Headers that it has set, such as Content-Encoding or a cookie, are of the answer that it did not give.
+			clear(w.Header())
+			maps.Copy(w.Header(), before)
 			m.opts.Error(w, r, err)
 		}
 	}()

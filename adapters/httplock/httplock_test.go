@@ -204,6 +204,28 @@ func (h *hinted) WriteHeader(code int) {
 	}
 }
 
+// TestLossIsAnsweredWithoutTheHeadersOfTheHandler: they are of an answer that it did not give. Those
+// of a middleware before stay.
+func TestLossIsAnsweredWithoutTheHeadersOfTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.Client(t, memstore.New(nil), nil)
+		h := handler(t, c, &httplock.Options{Lock: []fencelock.LockOption{fencelock.MaxHold(time.Second)}}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Set-Cookie", "paid=yes")
+			w.Header().Set("X-Request-Id", "8")
+			locktest.Ended(t, r.Context())
+		})
+		w := httptest.NewRecorder()
+		w.Header().Set("X-Request-Id", "7")
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
+		answered(t, "lost", w, http.StatusInternalServerError, "")
+		if got := w.Header(); got.Get("Content-Encoding") != "" || got.Get("Set-Cookie") != "" || got.Get("X-Request-Id") != "7" {
+			t.Errorf("the headers are %v", got)
+		}
+	})
+}
+
 // TestClosedMeanwhile: a client that is closed ends its leases.
 func TestClosedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
