@@ -40,6 +40,7 @@
 //
 //   - an update or delete whose model has no key: Model(&Order{}).Where(...), or a slice;
 //   - one through another model, or Table("orders"), of a table that is guarded;
+//   - an update that changes the primary key, such as Select("*") with a struct that has none;
 //   - an upsert: OnConflict with updates, Save of a slice, a row that GORM saves with its parent;
 //   - a model with a Token in a program without the plugin.
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -109,11 +110,29 @@ func names(name, table string) bool {
 }
 
 // written returns the names that a statement has in the place of its table.
-func written(stmt *gorm.Statement) []string {
+func written(stmt *gorm.Statement) (all []string) {
 	if stmt.TableExpr == nil {
-		return []string{stmt.Table}
+		all = []string{stmt.Table}
+	} else {
+		all = words(*stmt.TableExpr) // Table("sales.orders AS o")
 	}
-	return words(*stmt.TableExpr) // Table("sales.orders AS o")
+	var tables []clause.Table
+	for _, c := range stmt.Clauses { // Clauses(clause.Update{Table: …})
+		switch e := c.Expression.(type) {
+		case clause.Update:
+			tables = append(tables, e.Table)
+		case clause.Insert:
+			tables = append(tables, e.Table)
+		case clause.From:
+			if slices.Contains(stmt.BuildClauses, "DELETE") { // elsewhere it is what a statement reads
+				tables = append(tables, e.Tables...)
+			}
+		}
+	}
+	for _, t := range tables {
+		all = append(all, words(clause.Expr{SQL: t.Name})...)
+	}
+	return all
 }
 
 // words returns the names in the place of a table.

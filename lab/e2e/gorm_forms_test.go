@@ -38,6 +38,12 @@ type plainRow struct {
 
 func (plainRow) TableName() string { return "guarded" }
 
+// aloneRow is of a table without fences.
+type aloneRow struct {
+	ID int64
+	V  string
+}
+
 // forms opens GORM, and makes rows that have seen the token 512.
 type forms struct {
 	*gorm.DB
@@ -234,6 +240,16 @@ var unguardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	},
 	"a table as an argument": func(db *gorm.DB, row *gormRow) error {
 		return db.Table("? AS g", clause.Table{Name: "guarded"}).Where("g.id = ?", row.ID).Update("v", "x").Error
+	},
+	"a table in UPDATE": func(db *gorm.DB, row *gormRow) error {
+		return db.Model(&aloneRow{ID: row.ID}).Clauses(clause.Update{Table: clause.Table{Name: "guarded"}}).Update("v", "x").Error
+	},
+	"a table in FROM": func(db *gorm.DB, row *gormRow) error {
+		return db.Clauses(clause.From{Tables: []clause.Table{{Name: "guarded"}}}).Where("id = ?", row.ID).Delete(&aloneRow{}).Error
+	},
+	"a table in INSERT": func(db *gorm.DB, row *gormRow) error {
+		return db.Clauses(clause.Insert{Table: clause.Table{Name: "guarded"}}, clause.OnConflict{Columns: []clause.Column{{Name: "id"}},
+			DoUpdates: clause.AssignmentColumns([]string{"v"})}).Create(&aloneRow{ID: row.ID, V: "x"}).Error
 	},
 	"an upsert that says to do nothing, too": func(db *gorm.DB, row *gormRow) error {
 		return db.Clauses(clause.OnConflict{DoNothing: true, UpdateAll: true}).Create(&gormRow{ID: row.ID, V: "x", Lock: formsLock}).Error
