@@ -34,6 +34,9 @@
 // failed check of a sequencer, as tokens are called elsewhere, and means: begin again at a higher
 // level, which is to lock again and to read again. The same call with the same token is rejected each time.
 //
+// To the client they mean that nothing was changed. A handler that writes more than once returns the error of
+// its first write as it is; after that, it returns another error, or puts all writes behind one step of the guard.
+//
 // # Calls that are sent again
 //
 // A call that is sent again without the caller's knowledge can be rejected although the
