@@ -19,7 +19,8 @@ type Token int64
 // Fenced is a model that is guarded. It has one field of type Token.
 type Fenced interface {
 	// FenceLock returns the name of the lock of this row. Only the fields of the primary key
-	// are sure to be set. Every process must name the same lock for a row.
+	// are sure to be set. Every process must name the same lock for a row: if the database takes the
+	// keys abc and ABC for one, as MySQL does with most collations, so must the name.
 	FenceLock() string
 }
 
