@@ -116,6 +116,7 @@ func checkName(name string) error {
 // checkLock reports whether there can be such a lock.
 func (w *lockFlags) checkLock(name string) error {
 	return validateOffline(w.client(), func(ctx context.Context, c *fencelock.Client) error {
+		//fencelock:ignore leaseleak validateOffline closes the client
 		_, err := w.acquire(ctx, c, name, func() bool { return true })
 		return err
 	})

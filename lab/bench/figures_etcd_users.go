@@ -140,6 +140,7 @@ func crowdOf(ctx context.Context, stores []*measure.Counter, clients int) (stop 
 			}
 			continue
 		}
+		//fencelock:ignore leaseleak it waits until stop closes the client
 		go func() { _, _ = c.Mutex("one").Lock(ctx) }()
 	}
 	return stop, nil

@@ -131,6 +131,7 @@ func (d database) idle(ctx context.Context) (perSecond float64, err error) {
 		return 0, err
 	}
 	for _, c := range clients[1:] {
+		//fencelock:ignore leaseleak it waits until the client is closed
 		waiting.Go(func() { _, _ = c.Mutex("idle").Lock(ctx) })
 	}
 	read := func() (n float64, err error) {
