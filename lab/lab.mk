@@ -89,6 +89,10 @@ figures-fence:
 	go run ./lab/bench -figures fence
 	set -o pipefail; go test ./lab/e2e/guarded -count=1 -v -timeout 60m -parallel 12 -guarded.long=10m | grep -E $(REPORT)
 
+# Which misuses the analyzers find, what they report here and in a million lines of others, and their time beside go vet; minutes.
+figures-vet:
+	go test ./lab/vet -count=1 -v -timeout 30m -vet.figures
+
 # Run the adapters in their hosts, several processes each; needs the servers; minutes.
 figures-adapters:
 	cd adapters/caddylock && go vet ./... && go test . -count=1

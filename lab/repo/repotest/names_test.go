@@ -15,7 +15,7 @@ var unreleased = []string{"internal", "lab"}
 
 // released are the folders of packages that users import or install, beside the root.
 // A new one is a decision, not an accident.
-var released = []string{"driver", "store", "fence", "adapters", "otelfencelock", "cmd", "examples"}
+var released = []string{"driver", "store", "fence", "adapters", "otelfencelock", "cmd", "vet", "examples"}
 
 // misplaced are packages in a place that the rule of names does not allow, with the reason.
 var misplaced = map[string]string{
@@ -62,7 +62,7 @@ func misnamed(dir, pkg string, isStore bool) string {
 		return ""
 	case dir != "." && !slices.Contains(released, top):
 		return "not a folder for users; move it to " + strings.Join(unreleased, "/, ") + "/, or add it to released"
-	case pkg == "main" && top != "cmd" && top != "examples":
+	case pkg == "main" && top != "cmd" && parent != "cmd" && top != "examples":
 		return "a program for users is in cmd/; move it to lab/"
 	case strings.HasSuffix(base, "test"):
 		if base != parent+"test" {

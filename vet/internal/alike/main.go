@@ -12,7 +12,7 @@ import (
 	"github.com/fencelock/fencelock/vet/internal/checks"
 )
 
-func main() { multichecker.Main(checks.Analyzers(&table)...) }
+func main() { multichecker.Main(append(checks.Analyzers(&table), checks.Shapes(&table))...) }
 
 const (
 	concurrency = "go.etcd.io/etcd/client/v3/concurrency"
@@ -25,8 +25,14 @@ var table = checks.API{
 	Leases: map[string][]string{
 		"os.File": {"Close"}, "os.Root": {"Close"},
 		"net.Listener": {"Close"}, "net.Conn": {"Close"}, "net.PacketConn": {"Close"}, "net.UDPConn": {"Close"}, "net.TCPListener": {"Close"},
-		"time.Ticker":     {"Stop"}, // not time.Timer: one that has fired need not be stopped
-		"database/sql.Tx": {"Commit", "Rollback"}, "database/sql.Conn": {"Close"}, "database/sql.Rows": {"Close"}, "database/sql.Stmt": {"Close"},
+		"net.TCPConn": {"Close"}, "net.UnixConn": {"Close"}, "crypto/tls.Conn": {"Close"}, "archive/zip.ReadCloser": {"Close"},
+		"io/fs.File": {"Close"}, "net/http.File": {"Close"},
+		"github.com/dgraph-io/badger/v2.Txn": {"Discard"}, "github.com/dgraph-io/badger/v2.Iterator": {"Close"},
+		"github.com/dgraph-io/badger.Txn": {"Discard"}, "github.com/dgraph-io/badger.Iterator": {"Close"},
+		"go.etcd.io/bbolt.DB": {"Close"}, "go.etcd.io/bbolt.Tx": {"Commit", "Rollback"},
+		"github.com/go-zookeeper/zk.Conn": {"Close"},
+		"time.Ticker":                     {"Stop"}, // not time.Timer: one that has fired need not be stopped
+		"database/sql.Tx":                 {"Commit", "Rollback"}, "database/sql.Conn": {"Close"}, "database/sql.Rows": {"Close"}, "database/sql.Stmt": {"Close"},
 		"database/sql.DB":                         {"Close"},
 		pgx + ".Tx":                               {"Commit", "Rollback"},
 		pgx + ".Rows":                             {"Close"},
@@ -42,6 +48,10 @@ var table = checks.API{
 	},
 	Acquire: []string{
 		"os.Open", "os.Create", "os.OpenFile", "os.CreateTemp", "os.OpenRoot", "(*os.Root).Open", "(*os.Root).Create", "(*os.Root).OpenFile",
+		"crypto/tls.Dial", "crypto/tls.DialWithDialer", "archive/zip.OpenReader", "(io/fs.FS).Open", "(net/http.FileSystem).Open", "(net/http.Dir).Open",
+		"(*github.com/dgraph-io/badger/v2.DB).NewTransaction", "(*github.com/dgraph-io/badger/v2.Txn).NewIterator",
+		"(*github.com/dgraph-io/badger.DB).NewTransaction", "(*github.com/dgraph-io/badger.Txn).NewIterator",
+		"go.etcd.io/bbolt.Open", "(*go.etcd.io/bbolt.DB).Begin", "github.com/go-zookeeper/zk.Connect",
 		"net.Listen", "net.ListenUDP", "net.ListenTCP", "net.ListenPacket", "net.Dial", "net.DialTimeout", "net.DialUDP", "net.DialTCP",
 		"(*net.Dialer).Dial", "(*net.Dialer).DialContext", "(*net.ListenConfig).Listen", "(*net.ListenConfig).ListenPacket", "(net.Listener).Accept",
 		"time.NewTicker",

@@ -226,6 +226,8 @@ func (k *keeps) place(c inspector.Cursor) (stored token.Pos, seen bool) {
 		if n.X == e {
 			return k.place(p)
 		}
+	case *ast.BinaryExpr:
+		return token.NoPos, false // with nil
 	case *ast.UnaryExpr:
 		if n.Op == token.ARROW {
 			return k.place(p)

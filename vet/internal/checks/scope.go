@@ -52,9 +52,6 @@ func (x *index) scopes() []*scope {
 				break
 			}
 		}
-		if s.outer == nil && x.api.AnyScope {
-			continue
-		}
 		list = append(list, s)
 	}
 	return list

@@ -101,8 +101,9 @@ func (x *index) worked(a acquisition, fn, unlock ast.Node) bool {
 		if !ok || found || call.Pos() < from || call.Pos() >= to || x.info.Types[call.Fun].IsType() || x.info.Types[call.Fun].IsBuiltin() {
 			return !found
 		}
-		switch calleePath(callee(x.info, call)) {
-		case "errors", "fmt":
+		sel, isSel := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+		switch from := calleePath(callee(x.info, call)); {
+		case from == "errors" || from == "fmt", isSel && x.variable(sel.X) == a.lease:
 		default:
 			found = true
 		}

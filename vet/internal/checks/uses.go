@@ -5,6 +5,7 @@ package checks
 import (
 	"go/ast"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/ast/inspector"
 )
@@ -47,7 +48,8 @@ func (x *index) useOf(c inspector.Cursor) use {
 			}
 		}
 	case *ast.CallExpr:
-		if n.Fun != e && prints(callee(x.info, n)) {
+		fn := callee(x.info, n)
+		if n.Fun != e && prints(fn) && !(n.Args[0] == e && strings.HasPrefix(fn.Name(), "Fprint")) {
 			return neutral
 		}
 	case *ast.ExprStmt:

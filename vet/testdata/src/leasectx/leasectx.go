@@ -87,6 +87,9 @@ func (s *shard) take(ctx context.Context, name string) error {
 		return err
 	}
 	s.mu.Lock()
+	if s.held == nil {
+		s.held = map[string]*fencelock.Lease{}
+	}
 	s.held[name] = l // want `the lease in the field held is only unlocked`
 	s.mu.Unlock()
 	return nil
