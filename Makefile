@@ -23,7 +23,7 @@ test: ## run all tests of all modules; those that need a server skip without it
 	go test $(PACKAGES)
 
 lint: ## gofmt, golangci-lint, and the repository's tests of itself
-	.ci/run lint golangci
+	.ci/run lint golangci fencelockvet
 
 ci: ## everything that must stay true, timed, as on a fresh machine; .ci/run NAME runs a part
 	.ci/run

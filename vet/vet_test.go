@@ -23,29 +23,30 @@ func named(t *testing.T, name string) *analysis.Analyzer {
 	return nil
 }
 
-// TestChecks: each file of testdata has what its check must report, with the words, and what it must not report. Where a check
-// suggests fixes, the golden file is what they make of the file.
-func TestChecks(t *testing.T) {
-	for _, tt := range []struct {
-		check string
-		fixes bool
-	}{
-		{"leaseleak", true},
-		{"outerctx", true},
-		{"leasectx", false},
-		{"selflock", true},
-		{"unlockerr", true},
-		{"clientperrequest", false},
-		{"tokencheck", false},
-	} {
-		t.Run(tt.check, func(t *testing.T) {
-			if tt.fixes {
-				analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), named(t, tt.check), tt.check)
-			} else {
-				analysistest.Run(t, analysistest.TestData(), named(t, tt.check), tt.check)
-			}
-		})
-	}
+// check runs the analyzer on the package of its name in testdata. The file has what it must report, with the words, and
+// what it must not report.
+func check(t *testing.T, name string) {
+	t.Helper()
+	analysistest.Run(t, analysistest.TestData(), named(t, name), name)
+}
+
+// checkFixes also compares the golden file with what the suggested fixes make of the file.
+func checkFixes(t *testing.T, name string) {
+	t.Helper()
+	analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), named(t, name), name)
+}
+
+func TestLeaseLeak(t *testing.T)        { checkFixes(t, "leaseleak") }
+func TestOuterContext(t *testing.T)     { checkFixes(t, "outerctx") }
+func TestSelfLock(t *testing.T)         { checkFixes(t, "selflock") }
+func TestUnlockError(t *testing.T)      { checkFixes(t, "unlockerr") }
+func TestLeaseContext(t *testing.T)     { check(t, "leasectx") }
+func TestClientPerRequest(t *testing.T) { check(t, "clientperrequest") }
+func TestTokenCheck(t *testing.T)       { check(t, "tokencheck") }
+
+// TestOuterContextOfARequest: the context of a request is an outer context, too.
+func TestOuterContextOfARequest(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), named(t, "outerctx"), "outerrequest")
 }
 
 // TestWrappers: a function of another package that locks is known by its name and its results.
@@ -56,6 +57,11 @@ func TestWrappers(t *testing.T) {
 // TestHooks: a package that listens to LeaseLost notices a loss without a look at the lease.
 func TestHooks(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), named(t, "leasectx"), "hooks")
+}
+
+// TestGuards: in a package that imports a guard, a statement may be guarded in a way that is not seen.
+func TestGuards(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), named(t, "tokencheck"), "guarded")
 }
 
 // TestIgnore: a comment switches the checks that it names off, for its line and the next one, if it has a reason.

@@ -34,7 +34,7 @@ func run(ctx context.Context, locks *fencelock.Client) error {
 	select {
 	case <-time.After(time.Second): // the migration, which does nothing where it was done
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return errors.Join(context.Cause(ctx), lease.Unlock(ctx))
 	}
 	return lease.Unlock(ctx)
 }

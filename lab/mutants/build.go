@@ -39,7 +39,7 @@ var packages = []string{".", "internal/core", "store/memstore", "store/shard", "
 	"store/redisstore/internal/foreign", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
 	"store/zkstore/internal/zktree", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/lockrow",
 	"cmd/fencelock/internal/server/leases", "store/etcdstore", "store/etcdstore/concurrencystore",
-	"adapters/internal/held", "adapters/consullock", "fence/httpfence", "fence/sqlfence", "fence/pgxfence", "fence/gormfence", "fence/grpcfence", "fence/s3fence", "adapters/httplock", "lab/e2e"}
+	"adapters/internal/held", "adapters/consullock", "fence/httpfence", "fence/sqlfence", "fence/pgxfence", "fence/gormfence", "fence/grpcfence", "fence/s3fence", "adapters/httplock", "lab/e2e", "vet"}
 
 // env names the variable that opens a mutant.
 const env = "FENCELOCK_MUTANT"

@@ -5,7 +5,7 @@
 //
 //	go run ./lab/mutants               all mutants but those that take long
 //	go run ./lab/mutants -all          all mutants, and the figures
-//	go run ./lab/mutants -all -slow    also those whose check starts ZooKeeper
+//	go run ./lab/mutants -all -slow    also those whose check starts ZooKeeper, or is that of an analyzer
 //	go run ./lab/mutants -all -half    every other one, as CI does; the commit decides which
 //	go run ./lab/mutants -only REGEXP  some mutants; a single one with the output of its check
 //	go run ./lab/mutants -find         which test fails first, among all tests
@@ -124,8 +124,10 @@ func run(o options) error {
 	return nil
 }
 
-// slow reports whether the check of a mutant starts a server in Java.
-func (m mutant) slow() bool { return m.catcher.pkg == "store/zkstore/curatorstore" }
+// slow reports whether the check of a mutant starts a server in Java, or reads the source of the standard library.
+func (m mutant) slow() bool {
+	return m.catcher.pkg == "store/zkstore/curatorstore" || m.catcher.pkg == "vet"
+}
 
 // choose returns the mutants that the flag -only selects.
 func choose(all []mutant, only string) ([]mutant, error) {

@@ -4,8 +4,8 @@ package checks
 
 import "golang.org/x/tools/go/analysis"
 
-// docURL is the page about the checks, which has a heading for each.
-const docURL = "https://github.com/fencelock/fencelock/blob/main/docs/vet.md#"
+// docURL is the page about the checks.
+const docURL = "https://github.com/fencelock/fencelock/blob/main/docs/vet.md"
 
 // Analyzers returns the checks for the locks of a table, in the order in which the page has them.
 func Analyzers(api *API) []*analysis.Analyzer {

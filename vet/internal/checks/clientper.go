@@ -26,7 +26,7 @@ func newClientPerRequest(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "clientperrequest",
 		Doc:      clientPerRequestDoc,
-		URL:      docURL + "clientperrequest",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)

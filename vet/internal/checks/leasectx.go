@@ -29,7 +29,7 @@ func newLeaseContext(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "leasectx",
 		Doc:      leaseContextDoc,
-		URL:      docURL + "leasectx",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)

@@ -35,7 +35,7 @@ func newLeaseLeak(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "leaseleak",
 		Doc:      leaseLeakDoc,
-		URL:      docURL + "leaseleak",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)

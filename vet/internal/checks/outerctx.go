@@ -31,7 +31,7 @@ func newOuterContext(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "outerctx",
 		Doc:      outerContextDoc,
-		URL:      docURL + "outerctx",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)

@@ -28,7 +28,7 @@ func newSelfLock(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "selflock",
 		Doc:      selfLockDoc,
-		URL:      docURL + "selflock",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)

@@ -24,13 +24,14 @@ happens before the write: the process can be paused in between.
 	return save(ctx, row)
 
 Reported are comparisons of order in functions that give the token to nothing else, and tokens that are only printed
-where a statement of database/sql writes without them.`
+where a statement of database/sql writes without them. Transactions that are given to a function, as guards do, and packages
+that import guards are left alone.`
 
 func newTokenCheck(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "tokencheck",
 		Doc:      tokenCheckDoc,
-		URL:      docURL + "tokencheck",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)
@@ -77,7 +78,7 @@ func (t *tokens) check(fn inspector.Cursor) {
 		t.report(t.pass, analysis.Diagnostic{Pos: n.Pos(), End: n.End(),
 			Message: "the token is compared in Go, before the write: the process can be paused in between; let the resource compare it in the same step"})
 	}
-	if len(fates[compared]) > 0 || len(fates[printed]) == 0 {
+	if len(fates[compared]) > 0 || len(fates[printed]) == 0 || importsGuards(t.pass.Pkg) {
 		return
 	}
 	if w := t.unguarded(fn); w != nil {
@@ -190,10 +191,36 @@ func (t *tokens) unguarded(fn inspector.Cursor) *ast.CallExpr {
 		}
 		switch t.recv(f) {
 		case "database/sql.DB", "database/sql.Tx", "database/sql.Conn", "database/sql.Stmt":
-			return call
+			if !t.fromGuard(fn, call) {
+				return call
+			}
 		}
 	}
 	return nil
+}
+
+// fromGuard reports whether a guard may have made the transaction of a statement: the transaction is a parameter of a function
+// literal, or of the function itself, and whoever calls that has checked the token.
+func (t *tokens) fromGuard(fn inspector.Cursor, call *ast.CallExpr) bool {
+	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	v := t.variable(sel.X)
+	if v == nil || t.recv(callee(t.info, call)) == "database/sql.DB" {
+		return false
+	}
+	for c := range fn.Preorder((*ast.FuncType)(nil)) {
+		if within(c.Node(), v.Pos()) {
+			return true
+		}
+	}
+	return false
+}
+
+// importsGuards reports whether a package uses guards of package fence: then a statement may be guarded in a way that is not seen here.
+func importsGuards(pkg *types.Package) bool {
+	return slices.ContainsFunc(pkg.Imports(), func(p *types.Package) bool { return strings.HasPrefix(p.Path(), path+"/fence") })
 }
 
 func (t *tokens) recv(f *types.Func) string { return named(f.Signature().Recv().Type()) }

@@ -28,7 +28,7 @@ func newUnlockError(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     "unlockerr",
 		Doc:      unlockErrorDoc,
-		URL:      docURL + "unlockerr",
+		URL:      docURL,
 		Requires: []*analysis.Analyzer{indexer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			x := pass.ResultOf[indexer].(*index)

@@ -245,7 +245,8 @@ func export(ctx context.Context) (*Exported, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Exported{Lease: l}, nil
+	e := &Exported{Lease: l}
+	return e, nil
 }
 
 type asked struct{ held map[string]*fencelock.Lease }

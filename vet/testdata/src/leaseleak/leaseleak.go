@@ -310,8 +310,9 @@ func fatal(ctx context.Context) {
 	}
 	if done() {
 		log.Fatal("a process that ends")
+	} else {
+		_ = l.Unlock(ctx)
 	}
-	_ = l.Unlock(ctx)
 }
 
 func ownTest(ctx context.Context) error {

@@ -5,7 +5,6 @@ package outerctx
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -18,7 +17,6 @@ func save(ctx context.Context, id string) error          { return nil }
 func closeAll(ctx context.Context) error                 { return nil }
 func audit(ctx context.Context)                          {}
 func user(ctx context.Context) string                    { return "" }
-func withID(ctx context.Context) context.Context         { return ctx }
 func pack(ctx context.Context, l *fencelock.Lease) error { return nil }
 func each(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
@@ -74,19 +72,6 @@ func leader(ctx context.Context) error {
 func unnamed(ctx context.Context) error {
 	return locks.Do(ctx, "a", func(_ context.Context, l *fencelock.Lease) error {
 		return save(ctx, "1") // want `ctx does not end when the lock is lost: use the context of the function`
-	})
-}
-
-func request(w http.ResponseWriter, r *http.Request) {
-	_ = locks.Do(r.Context(), "a", func(ctx context.Context, l *fencelock.Lease) error {
-		return save(r.Context(), "1") // want `r.Context\(\) does not end when the lock is lost: use ctx`
-	})
-}
-
-func requestInAVariable(w http.ResponseWriter, r *http.Request) {
-	ctx := withID(r.Context())
-	_ = locks.Do(ctx, "a", func(held context.Context, l *fencelock.Lease) error {
-		return save(r.Context(), "1") // want `r.Context\(\) does not end`
 	})
 }
 

@@ -228,6 +228,6 @@ func deferInARetry(ctx context.Context) error {
 			continue
 		}
 		defer l.Unlock(ctx)
-		return work(ctx, l)
+		return locks.Do(l.Context(), "b", work)
 	}
 }

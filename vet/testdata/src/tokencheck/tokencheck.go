@@ -86,6 +86,16 @@ func statement(ctx context.Context) error {
 	})
 }
 
+func inAGuard(ctx context.Context, guard func(context.Context, func(*sql.Tx) error) error) error {
+	return locks.Do(ctx, "a", func(ctx context.Context, l *fencelock.Lease) error {
+		return guard(ctx, func(tx *sql.Tx) error {
+			fmt.Println("holding", l.Token())
+			_, err := tx.ExecContext(ctx, "UPDATE orders SET total = 1 WHERE id = 42")
+			return err
+		})
+	})
+}
+
 func onlyPrinted(ctx context.Context) error {
 	return locks.Do(ctx, "a", func(ctx context.Context, l *fencelock.Lease) error {
 		fmt.Println("holding", l.Token())
