@@ -232,7 +232,7 @@ func (t *lingerTimes) giveWay(ctx context.Context, mine, theirs *fencelock.Clien
 	if err != nil {
 		return err
 	}
-	defer held.Unlock(ctx) // if the holder is not notified; otherwise it has been unlocked
+	defer func() { _ = held.Unlock(ctx) }() // if the holder is not notified; otherwise it has been unlocked
 	wanted := held.Contended()
 	time.Sleep(2 * time.Millisecond) // the store knows that it is watched
 	type acquired struct {
