@@ -5,6 +5,7 @@ package vet_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -187,24 +188,29 @@ func searchOthers(t *testing.T) (reports []report, lines int, shapes map[string]
 }
 
 // TestTimeOfARun compares the processor time of go vet with the analyzers and without: both in their first run over the
-// workspace, with everything compiled.
+// workspace, with everything compiled. The first round compiles, and counts for neither; of the other two the faster one counts.
 func TestTimeOfARun(t *testing.T) {
 	needFigures(t)
-	stamp := time.Now().Format("150405.000000")
-	ours, theirs := build(t, command, stamp), build(t, "cmd/vet", stamp)
 	all := everything(t, "../..")
-	cost := func(tool string) time.Duration {
-		cmd := exec.Command("go", append([]string{"vet", "-vettool=" + tool}, all...)...)
+	cost := func(flag string) time.Duration {
+		cmd := exec.Command("go", append([]string{"vet", flag}, all...)...)
 		cmd.Dir = "../.."
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
-	mine, base := cost(ours), cost(theirs)
+	var mine, base []time.Duration
+	for range 3 {
+		// Another binary, and another flag, so that go vet has no results yet.
+		stamp := fmt.Sprint("stamp", time.Now().UnixNano())
+		mine = append(mine, cost("-vettool="+build(t, command, stamp)))
+		base = append(base, cost("-printf.funcs="+stamp))
+	}
 	t.Logf("go vet %v, with the analyzers of fencelock instead %v", base, mine)
-	figure.Print("vet-time-vs-go-vet", mine.Seconds()/base.Seconds(), figure.AtMost(2))
-	if mine > 2*base {
-		t.Errorf("%v, go vet takes %v", mine, base)
+	ratio := slices.Min(mine[1:]).Seconds() / slices.Min(base[1:]).Seconds()
+	figure.Print("vet-time-vs-go-vet", ratio, figure.AtMost(2))
+	if ratio > 2 {
+		t.Errorf("%v times the time of go vet", ratio)
 	}
 }
