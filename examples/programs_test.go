@@ -19,12 +19,16 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
-// programs are the programs of this folder, compiled.
+// bin is where programs puts what it compiles.
+var bin string
+
+// programs are the programs of this folder, compiled when the first test needs one.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fencelock-examples")
 	if err != nil {
 		return "", err
 	}
+	bin = dir
 	out, err := exec.Command("go", "build", "-o", dir, "./orders", "./cron", "./leader", "./limit", "./migrate").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
@@ -34,8 +38,8 @@ var programs = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir)
+	if bin != "" {
+		_ = os.RemoveAll(bin)
 	}
 	os.Exit(code)
 }

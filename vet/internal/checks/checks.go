@@ -20,3 +20,19 @@ func Analyzers(api *API) []*analysis.Analyzer {
 		newTokenCheck(indexer),
 	}
 }
+
+// newCheck returns an analyzer that runs on the packages in which the index found something to look at.
+func newCheck(name, doc string, indexer *analysis.Analyzer, run func(pass *analysis.Pass, x *index)) *analysis.Analyzer {
+	return &analysis.Analyzer{
+		Name:     name,
+		Doc:      doc,
+		URL:      docURL,
+		Requires: []*analysis.Analyzer{indexer},
+		Run: func(pass *analysis.Pass) (any, error) {
+			if x := pass.ResultOf[indexer].(*index); !x.skip {
+				run(pass, x)
+			}
+			return nil, nil
+		},
+	}
+}

@@ -23,25 +23,14 @@ loop, opens a session and starts a heartbeat each time, and its locks do not re-
 A client that is kept in a field, a map or a variable of the package is left alone, and so is a loop over stores.`
 
 func newClientPerRequest(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "clientperrequest",
-		Doc:      clientPerRequestDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip {
-				return nil, nil
+	return newCheck("clientperrequest", clientPerRequestDoc, indexer, func(pass *analysis.Pass, x *index) {
+		m := &makers{pass: pass, index: x}
+		for c := range x.root.Preorder((*ast.CallExpr)(nil)) {
+			if m.makes(c.Node().(*ast.CallExpr), 0) {
+				m.check(c)
 			}
-			m := &makers{pass: pass, index: x}
-			for c := range x.root.Preorder((*ast.CallExpr)(nil)) {
-				if m.makes(c.Node().(*ast.CallExpr), 0) {
-					m.check(c)
-				}
-			}
-			return nil, nil
-		},
-	}
+		}
+	})
 }
 
 // makers is one run of the check.

@@ -26,27 +26,16 @@ that code asks neither for the context of the lease nor for its token or state, 
 A field or channel that others can reach is left alone, and so is a package that listens to LeaseLost.`
 
 func newLeaseContext(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "leasectx",
-		Doc:      leaseContextDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip {
-				return nil, nil
-			}
-			k := &keeps{pass: pass, index: x, acquired: map[*types.Var]bool{}}
-			for _, a := range x.acquisitions(nil) {
-				k.acquired[a.lease] = a.lease != nil
-			}
-			k.goroutines()
-			if !k.listens() {
-				k.places()
-			}
-			return nil, nil
-		},
-	}
+	return newCheck("leasectx", leaseContextDoc, indexer, func(pass *analysis.Pass, x *index) {
+		k := &keeps{pass: pass, index: x, acquired: map[*types.Var]bool{}}
+		for _, a := range x.acquisitions(nil) {
+			k.acquired[a.lease] = a.lease != nil
+		}
+		k.goroutines()
+		if !k.listens() {
+			k.places()
+		}
+	})
 }
 
 // keeps is one run of the check.

@@ -32,24 +32,13 @@ A lease that is returned, stored or given to another function is left alone, and
 MaxHold, and one whose client is closed in the same function.`
 
 func newLeaseLeak(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "leaseleak",
-		Doc:      leaseLeakDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip {
-				return nil, nil
-			}
-			l := &leaks{pass: pass, index: x, wrappers: map[*types.Func]bool{}}
-			l.findWrappers()
-			for _, a := range x.acquisitions(l.isWrapper) {
-				l.check(a)
-			}
-			return nil, nil
-		},
-	}
+	return newCheck("leaseleak", leaseLeakDoc, indexer, func(pass *analysis.Pass, x *index) {
+		l := &leaks{pass: pass, index: x, wrappers: map[*types.Func]bool{}}
+		l.findWrappers()
+		for _, a := range x.acquisitions(l.isWrapper) {
+			l.check(a)
+		}
+	})
 }
 
 // leaks is one run of the check.

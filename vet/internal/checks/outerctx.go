@@ -28,23 +28,12 @@ What is meant to outlive the lease is left alone: context.WithoutCancel, Lease.W
 calls that close or release, goroutines that nobody waits for, values and logs.`
 
 func newOuterContext(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "outerctx",
-		Doc:      outerContextDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip {
-				return nil, nil
-			}
-			o := &outers{pass: pass, index: x, all: x.scopes()}
-			for _, s := range o.all {
-				o.check(s)
-			}
-			return nil, nil
-		},
-	}
+	return newCheck("outerctx", outerContextDoc, indexer, func(pass *analysis.Pass, x *index) {
+		o := &outers{pass: pass, index: x, all: x.scopes()}
+		for _, s := range o.all {
+			o.check(s)
+		}
+	})
 }
 
 // outers is one run of the check.

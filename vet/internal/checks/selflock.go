@@ -25,26 +25,15 @@ The same is found between Lock and Unlock. Readers inside readers, TryLock, sema
 left alone.`
 
 func newSelfLock(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "selflock",
-		Doc:      selfLockDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip {
-				return nil, nil
-			}
-			all := x.scopes()
-			for _, s := range all {
-				x.selfLocks(pass, s, all)
-			}
-			for _, a := range x.acquisitions(nil) {
-				x.selfLocksBetween(pass, a)
-			}
-			return nil, nil
-		},
-	}
+	return newCheck("selflock", selfLockDoc, indexer, func(pass *analysis.Pass, x *index) {
+		all := x.scopes()
+		for _, s := range all {
+			x.selfLocks(pass, s, all)
+		}
+		for _, a := range x.acquisitions(nil) {
+			x.selfLocksBetween(pass, a)
+		}
+	})
 }
 
 // A lockID names a lock as the source does.

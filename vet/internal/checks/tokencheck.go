@@ -28,23 +28,15 @@ where a statement of database/sql writes without them. Transactions that are giv
 that import guards are left alone.`
 
 func newTokenCheck(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "tokencheck",
-		Doc:      tokenCheckDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip || strings.HasPrefix(pass.Pkg.Path(), path+"/fence") || pass.Pkg.Path() == path {
-				return nil, nil
-			}
-			t := &tokens{pass: pass, index: x}
-			for c := range x.root.Preorder((*ast.FuncDecl)(nil)) {
-				t.check(c)
-			}
-			return nil, nil
-		},
-	}
+	return newCheck("tokencheck", tokenCheckDoc, indexer, func(pass *analysis.Pass, x *index) {
+		if strings.HasPrefix(pass.Pkg.Path(), path+"/fence") || pass.Pkg.Path() == path {
+			return
+		}
+		t := &tokens{pass: pass, index: x}
+		for c := range x.root.Preorder((*ast.FuncDecl)(nil)) {
+			t.check(c)
+		}
+	})
 }
 
 // tokens is one run of the check.

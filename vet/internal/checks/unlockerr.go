@@ -25,25 +25,14 @@ Only functions that return an error are checked. "_ = l.Unlock(ctx)" is left alo
 on the way out with another error, and a lock that the function can do without.`
 
 func newUnlockError(indexer *analysis.Analyzer) *analysis.Analyzer {
-	return &analysis.Analyzer{
-		Name:     "unlockerr",
-		Doc:      unlockErrorDoc,
-		URL:      docURL,
-		Requires: []*analysis.Analyzer{indexer},
-		Run: func(pass *analysis.Pass) (any, error) {
-			x := pass.ResultOf[indexer].(*index)
-			if x.skip {
-				return nil, nil
+	return newCheck("unlockerr", unlockErrorDoc, indexer, func(pass *analysis.Pass, x *index) {
+		for _, a := range x.acquisitions(nil) {
+			fn, ok := function(a.at)
+			if ok && a.lease != nil && within(fn.Node(), a.lease.Pos()) && x.blind(a.lease) && !x.optional(a.lease) {
+				x.unlockErrors(pass, a, fn.Node())
 			}
-			for _, a := range x.acquisitions(nil) {
-				fn, ok := function(a.at)
-				if ok && a.lease != nil && within(fn.Node(), a.lease.Pos()) && x.blind(a.lease) && !x.optional(a.lease) {
-					x.unlockErrors(pass, a, fn.Node())
-				}
-			}
-			return nil, nil
-		},
-	}
+		}
+	})
 }
 
 func (x *index) unlockErrors(pass *analysis.Pass, a acquisition, fn ast.Node) {
