@@ -413,12 +413,23 @@ func (p *sentClaim) attempt(ctx context.Context) (a answer, err error) {
 	s.sh.mu.Lock()
 	drv, early := s.drv, p.held && s.state.unreclaimed()
 	a.generation = s.generation
+	var behind <-chan struct{}
+	if !p.attempted {
+		behind = s.cleanup.caughtUpLocked()
+	}
 	s.sh.mu.Unlock()
 	if early {
 		return a, errNotReclaimed
 	}
 	call, over := s.attempts.Context(ctx)
 	defer over()
+	if behind != nil {
+		select {
+		case <-behind:
+		case <-call.Done(): // nothing was sent
+			return a, fmt.Errorf("%w: claims of callers that gave up are still to be withdrawn: %w", driver.ErrUnavailable, call.Err())
+		}
+	}
 	a.sent = s.c.clock.Sent()
 	unsure := p.unsure
 	p.attempted, p.unsure = true, true // even if the store panics

@@ -27,17 +27,24 @@ const (
 	// maxRepeats bounds those of them that failed before, so that claims whose
 	// withdrawal the store does not answer never block a first withdrawal.
 	maxRepeats = maxWithdrawals / 2
+	// maxUnsent is how many withdrawals may be queued and not sent before new claims wait for them. Without
+	// a bound, callers whose contexts end within milliseconds put claims into the store's queues faster
+	// than the cleanup takes them out of there: the queues grow, every call in them becomes slower, the
+	// cleanup falls behind further, and at last the keep-alives do. With it the store has
+	// a few claims more than the process has callers.
+	maxUnsent = 2 * maxWithdrawals
 )
 
 // cleanup has the withdrawals of a session that the store has not acknowledged.
 // It has no goroutine while there is nothing to send. Guarded by the shard's
 // mutex.
 type cleanup struct {
-	first   []*removal  // not sent yet
-	failed  removalHeap // sent and failed, or to be sent later, by the time of the next try
-	running int         // goroutines, one call in flight each
-	repeats int         // calls in flight for removals that failed before
-	timer   *time.Timer // starts goroutines for failed; nil until needed
+	first   []*removal    // not sent yet
+	failed  removalHeap   // sent and failed, or to be sent later, by the time of the next try
+	running int           // goroutines, one call in flight each
+	repeats int           // calls in flight for removals that failed before
+	fewer   chan struct{} // closed when claims need not wait any more; nil if none waits
+	timer   *time.Timer   // starts goroutines for failed; nil until needed
 }
 
 // removal is one withdrawal until it is acknowledged.
@@ -65,10 +72,26 @@ func (q *cleanup) nextLocked(now clock.Instant) *removal {
 		r := q.first[0]
 		q.first[0] = nil
 		q.first = q.first[1:]
+		if q.fewer != nil && len(q.first) < maxUnsent {
+			close(q.fewer)
+			q.fewer = nil
+		}
 		return r
 	}
 	q.repeats++
 	return heap.Pop(&q.failed).(*removal)
+}
+
+// caughtUpLocked returns nil, or what is closed when so few withdrawals are left that a new claim may be sent. sh.mu
+// must be held.
+func (q *cleanup) caughtUpLocked() <-chan struct{} {
+	if len(q.first) < maxUnsent {
+		return nil
+	}
+	if q.fewer == nil {
+		q.fewer = make(chan struct{})
+	}
+	return q.fewer
 }
 
 // queueWithdrawalLocked queues a withdrawal. sh.mu must be held.

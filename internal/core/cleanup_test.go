@@ -142,6 +142,81 @@ func TestCleanupIsBounded(t *testing.T) {
 	})
 }
 
+// TestCallersThatGiveUpLeaveFewClaims: callers with short contexts ask faster than the store takes their claims out of its
+// queues. What they leave there is bounded, or the queues would grow until every call is too slow, keep-alives
+// among them; and they are served as soon as the store is fast again.
+func TestCallersThatGiveUpLeaveFewClaims(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const names = 10
+		const most = 32 + 64 + 2*names // in flight, not sent, callers
+		var slow atomic.Bool
+		store := newStore()
+		st := tap(store)
+		st.OnWithdraw = func(ctx context.Context, w driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
+			if slow.Load() {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return next(ctx, w)
+		}
+		c, other := newClient(t, st, nil), newClient(t, store, nil)
+		var held []*fencelock.Lease
+		for i := range names {
+			held = append(held, lock(t, other, fmt.Sprint("n", i)))
+		}
+		slow.Store(true)
+		var wg sync.WaitGroup
+		for i := range names {
+			wg.Go(func() {
+				for range 300 {
+					ctx, cancel := context.WithTimeout(ctxb, time.Millisecond)
+					if _, err := c.Mutex(fmt.Sprint("n", i)).Lock(ctx); err == nil {
+						t.Errorf("n%d is held twice", i)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		waiting := 0
+		for i := range names {
+			waiting += status(t, store, fmt.Sprint("n", i)).Waiting
+		}
+		if waiting > most || waiting < names {
+			t.Errorf("%d claims wait for callers that have gone; want at most %d, and some", waiting, most)
+		}
+		patient := start(ctxb, c.Mutex("n0"))
+		unlock(t, held[0])
+		slow.Store(false)
+		unlock(t, patient.wait(t, time.Second))
+	})
+}
+
+// TestClaimWaitsForTheCleanupNoLongerThanForTheStore: while the store does not answer withdrawals, a new claim
+// is not sent, and its caller gets an error in time.
+func TestClaimWaitsForTheCleanupNoLongerThanForTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		st := tap(bent(t, store, `on(attempt, lose(reply))`))
+		st.OnWithdraw = func(ctx context.Context, _ driver.Withdrawal, _ locktest.WithdrawFunc) (driver.Removed, error) {
+			<-ctx.Done()
+			return 0, fmt.Errorf("%w: %w", driver.ErrUnknown, ctx.Err())
+		}
+		c := newClient(t, st, &fencelock.Options{StoreTimeout: 2 * callTimeout})
+		abandon(t, c, 500)
+		began := time.Now()
+		_, err := c.Mutex("new").Lock(ctxb)
+		wantIs(t, "Lock", err, fencelock.ErrUnavailable)
+		if took := time.Since(began); took > 4*callTimeout {
+			t.Errorf("Lock failed after %v", took)
+		}
+		for _, claim := range st.Sent(faultstore.Attempt) {
+			if claim.Name == "new" {
+				t.Error("the claim was sent")
+			}
+		}
+	})
+}
+
 // A resume that fails again and again does not queue the withdrawal of a claim that
 // leaves a mark each time: it is sent once the claim is reclaimed, and not often.
 // A reclaim that was not answered may come to the store after the withdrawal that was queued

@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestListsManyIsOneScript: a claim for a free lock and its release run batch.lua once each, and
+// TestManyIsOneScript: a claim for a free lock and its release run batch.lua once each, and
 // leave nothing behind.
 func TestManyIsOneScript(t *testing.T) {
 	t.Parallel()

@@ -57,13 +57,14 @@ func (l *listScene) release(who string, seq uint64, name string) {
 	}
 }
 
-// scripts notes which scripts are run.
+// scripts notes which scripts are run for a lock. Sessions and the store have others, which may come at any time.
 type scripts struct{ recorder }
 
 // ProcessHook implements redis.Hook.
 func (r *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
+		ofLock := func(arg any) bool { key, _ := arg.(string); return strings.Contains(key, ":l:") }
+		if strings.HasPrefix(cmd.Name(), "eval") && slices.ContainsFunc(cmd.Args(), ofLock) {
 			r.mu.Lock()
 			r.sent = append(r.sent, fmt.Sprint(cmd.Args()[1]))
 			r.mu.Unlock()
