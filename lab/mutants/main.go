@@ -6,7 +6,7 @@
 //	go run ./lab/mutants               all mutants but those that take long
 //	go run ./lab/mutants -all          all mutants, and the figures
 //	go run ./lab/mutants -all -slow    also those whose check starts ZooKeeper, or is that of an analyzer
-//	go run ./lab/mutants -all -half    every other one, as CI does; the commit decides which
+//	go run ./lab/mutants -all -one-of 4    a quarter of them, as CI does; the commit decides which
 //	go run ./lab/mutants -only REGEXP  some mutants; a single one with the output of its check
 //	go run ./lab/mutants -find         which test fails first, among all tests
 //	go run ./lab/mutants -survey       what the simulator makes of every mutant
@@ -36,8 +36,9 @@ import (
 
 // options are the flags.
 type options struct {
-	only                          string
-	all, slow, half, find, survey bool
+	only                    string
+	all, slow, find, survey bool
+	oneOf                   int
 }
 
 func main() {
@@ -45,7 +46,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run the mutants whose name matches this regular expression")
 	flag.BoolVar(&o.all, "all", false, "run all mutants, also with the checks that take long, and print the figures")
 	flag.BoolVar(&o.slow, "slow", false, "run also the mutants whose check takes half a minute each")
-	flag.BoolVar(&o.half, "half", false, "run every other mutant; those of even or of odd places, by the commit")
+	flag.IntVar(&o.oneOf, "one-of", 1, "run one of so many mutants; the commit decides which")
 	flag.BoolVar(&o.find, "find", false, "run all tests for each mutant and print the first that fails")
 	flag.BoolVar(&o.survey, "survey", false, "run every mutant in the simulator, whatever must kill it")
 	flag.Parse()
@@ -93,9 +94,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	if o.half {
-		chosen = everyOther(chosen, commit())
-	}
+	chosen = everyNth(chosen, max(o.oneOf, 1), commit())
 	if o.find {
 		each(len(chosen), func(i int) { fmt.Printf("mutants %s: %s\n", chosen[i].name, bins.find(chosen[i])) })
 		return nil
@@ -145,16 +144,16 @@ func choose(all []mutant, only string) ([]mutant, error) {
 	return chosen, nil
 }
 
-// everyOther returns the mutants of even places, or those of odd ones: so two commits in a row mostly run all of them, in half of the time.
-func everyOther(all []mutant, commit string) (half []mutant) {
+// everyNth returns every nth mutant, from a place that the commit decides: so a few commits run all of them, each in a fraction of the time.
+func everyNth(all []mutant, n int, commit string) (some []mutant) {
 	first := 0
-	if n := len(commit); n > 0 {
-		first = int(commit[n-1]) % 2
+	for _, digit := range commit {
+		first = (16*first + int(digit)) % n
 	}
-	for i := first; i < len(all); i += 2 {
-		half = append(half, all[i])
+	for i := first; i < len(all); i += n {
+		some = append(some, all[i])
 	}
-	return half
+	return some
 }
 
 // commit returns the commit of the tree, or nothing if that is not known.

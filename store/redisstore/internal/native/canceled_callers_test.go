@@ -22,7 +22,7 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
-var cancelFor = flag.Duration("cancel.for", 10*time.Second, "how long callers with short contexts load the server")
+var cancelFor = flag.Duration("cancel.for", 6*time.Second, "how long callers with short contexts load the server")
 
 // TestCanceledCallersKeepTheLeasesOfOthers: nothing is wrong with the server, and callers whose contexts end within milliseconds ask for
 // locks that others want, too. Their calls must not hold up the keep-alives of the process, and other callers
