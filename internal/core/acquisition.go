@@ -414,7 +414,7 @@ func (p *sentClaim) attempt(ctx context.Context) (a answer, err error) {
 	drv, early := s.drv, p.held && s.state.unreclaimed()
 	a.generation = s.generation
 	var behind <-chan struct{}
-	if !p.attempted {
+	if !p.attempted && !p.held { // only a new claim makes the queues longer
 		behind = s.cleanup.caughtUpLocked()
 	}
 	s.sh.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -213,6 +214,37 @@ func TestClaimWaitsForTheCleanupNoLongerThanForTheStore(t *testing.T) {
 			if claim.Name == "new" {
 				t.Error("the claim was sent")
 			}
+		}
+	})
+}
+
+// TestHeldLockDoesNotWaitForTheCleanup: a claim that is held is attempted again, for a downgrade, while new claims wait.
+func TestHeldLockDoesNotWaitForTheCleanup(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var lose atomic.Bool
+		st := tap(newStore())
+		st.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
+			out, err := next(ctx, c)
+			if lose.Load() && c.Name != "held" {
+				<-ctx.Done()
+				return driver.Outcome{}, fmt.Errorf("%w: %w", driver.ErrUnknown, ctx.Err())
+			}
+			return out, err
+		}
+		st.OnWithdraw = func(ctx context.Context, _ driver.Withdrawal, _ locktest.WithdrawFunc) (driver.Removed, error) {
+			<-ctx.Done()
+			return 0, fmt.Errorf("%w: %w", driver.ErrUnknown, ctx.Err())
+		}
+		c := newClient(t, st, nil)
+		rw := c.RWMutex("held")
+		l, err := rw.Lock(ctxb)
+		must.OK(t, err)
+		lose.Store(true)
+		abandon(t, c, 500)
+		began := time.Now()
+		must.OK(t, rw.Downgrade(ctxb, l))
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the downgrade took %v", took)
 		}
 	})
 }
