@@ -103,6 +103,10 @@ func (t *target) connect(ctx context.Context) (*Store, error) {
 	if err != nil && code(err) == "42704" { // of a parameter that PostgreSQL does not know
 		err = fmt.Errorf("%w%s", err, meantIn(t.rest))
 	}
+	// PostgreSQL's parameters have other names, and its driver's errors say what is wrong.
+	if hint := storekit.CertificateHint(err); hint != "" && s.dialect == MySQL {
+		err = fmt.Errorf("%w; %s", err, hint)
+	}
 	if err == nil && t.migrate {
 		err = s.Migrate(ctx)
 	}
