@@ -10,7 +10,7 @@
 //
 //	//fencelock:ignore outerctx the audit log is written in any case
 //
-// docs/vet.md has an example for each check.
+// docs/testing.md has an example for each check.
 package vet
 
 import (

@@ -11,7 +11,7 @@ import (
 )
 
 // translations are documents that say the same in another language.
-var translations = [][2]string{{"README.md", "README_zh-CN.md"}, {"docs/which-lock.md", "docs/which-lock_zh-CN.md"}}
+var translations = [][2]string{{"README.md", "README_zh-CN.md"}, {"docs/which-lock.md", "docs/zh-CN/which-lock.md"}}
 
 // An outline is what two documents have in common that say the same in different
 // languages, each item with its line.
@@ -31,7 +31,7 @@ var (
 // outlineOf lists headings with their level, code blocks with their text, comments
 // for tools, and rows of tables with the number of their cells and with the tests and
 // files that they name.
-func outlineOf(lines []string) outline {
+func outlineOf(page string, lines []string) outline {
 	var o outline
 	add := func(line int, what string) {
 		o = append(o, struct {
@@ -51,26 +51,49 @@ func outlineOf(lines []string) outline {
 		case htmlComment.MatchString(strings.TrimSpace(l)):
 			add(i+1, "comment "+strings.TrimSpace(l))
 		case tableRow.MatchString(l):
-			add(i+1, sprint("row of %d cells with %v", strings.Count(l, "|")-1, refs(l)))
+			add(i+1, sprint("row of %d cells with %v", strings.Count(l, "|")-1, refs(page, l)))
 		}
 	}
 	return o
 }
 
-// refs are the tests and the files that a line names, sorted: languages put words in
-// different orders.
-func refs(l string) []string {
+// refs are the tests and the files that a line of a page names, sorted: languages put words in
+// different orders. Files are seen from the top, because a translation may be in another folder,
+// and a translation counts as its original, whose anchors differ.
+func refs(page, l string) []string {
 	var found []string
 	for _, m := range linkOrCode.FindAllStringSubmatch(l, -1) {
 		switch {
 		case strings.HasPrefix(m[1], "#"):
 			found = append(found, "#") // headings are translated
-		case m[1] != "" || namedTest.MatchString(m[0]):
-			found = append(found, strings.Trim(m[0], "`]()"))
+		case strings.Contains(m[1], "://"):
+			found = append(found, m[1])
+		case m[1] != "":
+			file, anchor, _ := strings.Cut(m[1], "#")
+			file = path.Join(path.Dir(page), file)
+			original, translated := originalOf(file)
+			if anchor != "" && !translated {
+				original += "#" + anchor
+			}
+			found = append(found, original)
+		case namedTest.MatchString(m[0]):
+			found = append(found, strings.Trim(m[0], "`"))
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+// originalOf returns the document that a file says the same as, and whether there are two.
+func originalOf(file string) (original string, translated bool) {
+	for _, pair := range translations {
+		if base := strings.TrimSuffix(pair[0], path.Ext(pair[0])); file == pair[1] || file == pair[0] {
+			return pair[0], true
+		} else if drawing := strings.TrimSuffix(pair[1], path.Ext(pair[1])) + ".svg"; file == drawing {
+			return base + ".svg", true // a drawing with words in it
+		}
+	}
+	return file, false
 }
 
 // checkTranslation: a translation has the headings, the code, the tables and the
@@ -81,7 +104,7 @@ func checkTranslation(t tree, original, translation string) []complaint {
 			return []complaint{{p, 1, "the file is missing; " + original + " and " + translation + " say the same"}}
 		}
 	}
-	a, b := outlineOf(t.lines(original)), outlineOf(t.lines(translation))
+	a, b := outlineOf(original, t.lines(original)), outlineOf(translation, t.lines(translation))
 	for i := range max(len(a), len(b)) {
 		// Only the first difference is reported: everything after it is shifted.
 		switch {
@@ -93,7 +116,7 @@ func checkTranslation(t tree, original, translation string) []complaint {
 			return []complaint{{translation, b[i].line, sprint("line %d of %s is %q, here is %q; make them the same", a[i].line, original, a[i].what, b[i].what)}}
 		}
 	}
-	if x, y := allRefs(t.lines(original)), allRefs(t.lines(translation)); !slices.Equal(x, y) {
+	if x, y := allRefs(original, t.lines(original)), allRefs(translation, t.lines(translation)); !slices.Equal(x, y) {
 		return []complaint{{translation, 1, sprint("links and tests named are %v, in %s %v; make them the same", y, original, x)}}
 	}
 	return nil
@@ -101,25 +124,11 @@ func checkTranslation(t tree, original, translation string) []complaint {
 
 // allRefs are the tests and the files that a document names, in whatever language the
 // files are.
-func allRefs(lines []string) []string {
+func allRefs(page string, lines []string) []string {
 	_, prose := fences(lines)
-	all := refs(strings.Join(prose, "\n"))
-	// Pages in Chinese that have no original, such as docs/zh-CN, are extra.
-	all = slices.DeleteFunc(all, func(r string) bool { return strings.HasPrefix(r, "docs/zh-CN/") || strings.HasPrefix(r, "zh-CN/") })
-	for i, r := range all {
-		file, anchor, _ := strings.Cut(strings.Replace(r, "_zh-CN", "", 1), "#")
-		if !translated(path.Base(file)) && anchor != "" {
-			file += "#" + anchor
-		}
-		all[i] = file
-	}
-	slices.Sort(all)
-	return all
-}
-
-// translated reports whether a document has a translation, whose anchors are its own.
-func translated(name string) bool {
-	return slices.ContainsFunc(translations, func(pair [2]string) bool { return path.Base(pair[0]) == name })
+	all := refs(page, strings.Join(prose, "\n"))
+	// Pages in Chinese that have no original, such as the FAQ, are extra.
+	return slices.DeleteFunc(all, func(r string) bool { return strings.HasPrefix(r, "docs/zh-CN/") })
 }
 
 func TestTranslations(t *testing.T) {
@@ -149,4 +158,11 @@ func TestTranslationsComplain(t *testing.T) {
 		wantComplaints(t, check, files(strings.Replace(zh, tt.old, tt.new, 1)), tt.want)
 	}
 	wantComplaints(t, check, treeOf("README.md", good), "README_zh-CN.md:1: the file is missing")
+}
+
+func TestTranslationsInAnotherFolder(t *testing.T) {
+	got := refs("docs/zh-CN/which-lock.md", "[a](../redis.md#x) [b](which-lock.md#y) ![c](which-lock.svg) [d](https://x.y) `TestX` [e](#z)")
+	if want := "[# TestX docs/redis.md#x docs/which-lock.md docs/which-lock.svg https://x.y]"; sprint("%v", got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
 }

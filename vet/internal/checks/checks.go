@@ -5,7 +5,7 @@ package checks
 import "golang.org/x/tools/go/analysis"
 
 // docURL is the page about the checks.
-const docURL = "https://github.com/fencelock/fencelock/blob/main/docs/vet.md"
+const docURL = "https://github.com/fencelock/fencelock/blob/main/docs/testing.md#find-misuse-before-it-runs"
 
 // Analyzers returns the checks for the locks of a table, in the order in which the page has them.
 func Analyzers(api *API) []*analysis.Analyzer {
