@@ -111,7 +111,7 @@ func TestFind(t *testing.T) {
 
 // TestPage: the page has a table that can be updated.
 func TestPage(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/compatibility.md")
+	text, err := os.ReadFile("../../../lab/results/versions.md")
 	must.OK(t, err)
 	_, table, _, err := cut(string(text))
 	must.OK(t, err)

@@ -3,7 +3,7 @@
 //go:build unix
 
 // Command compat runs tests on every version of every server that it finds, and keeps the
-// table of docs/compatibility.md up to date.
+// table of lab/results/versions.md up to date.
 //
 //	go run ./lab/repo/compat                                everything; hours
 //	go run ./lab/repo/compat -only etcd -suite conformance  a part, the other cells stay
@@ -26,7 +26,7 @@ func main() {
 	flag.StringVar(&o.dir, "servers", "dist/servers", "folder in which .ci/servers-new has installed servers")
 	flag.StringVar(&o.only, "only", "", "test only servers whose name and version begin with one of these, separated by commas: etcd 3.6,Redis")
 	flag.StringVar(&o.suites, "suite", "", "run only these, separated by commas: conformance, failover, torture")
-	flag.StringVar(&o.page, "write", "docs/compatibility.md", "file with the table")
+	flag.StringVar(&o.page, "write", "lab/results/versions.md", "file with the table")
 	flag.BoolVar(&o.missing, "missing", false, "run only cells that were not run yet, or failed")
 	flag.Parse()
 	if err := run(o); err != nil {
