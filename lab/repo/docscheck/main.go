@@ -3,7 +3,8 @@
 // Command docscheck checks what the documents show and say, and prints how much of it
 // there was:
 //
-//	repotest ──▶ links resolve, code is copied from files, READMEs agree, tests exist
+//	repotest ──▶ links resolve, code is copied from files, READMEs agree, tests exist,
+//	             commands and programs are checked by a test or say why they are not
 //	*.md ──▶ files that code is from ──▶ go vet: they compile
 //	*_test.go ──▶ examples ──▶ go test: each of them ran and printed what it says
 //
