@@ -2,7 +2,8 @@
 
 // Package fencelock provides distributed locks on the server you already run. Every
 // lock comes with a fencing token, a holder whose process runs is notified before another
-// client can acquire its lock, and one heartbeat per process keeps any number of locks alive.
+// client can acquire its lock (see Choosing for the conditions), and one heartbeat per process
+// and shard keeps any number of locks alive.
 //
 //	c, err := fencelock.New(store, nil) // one client per process; nil options are fine
 //	defer c.Close(ctx)

@@ -32,7 +32,8 @@ type Guarantees struct {
 	// Fair is set if waiting processes are served first come, first served.
 	Fair bool
 	// Push is set if a waiting process is notified of a handoff by the store. On MySQL and
-	// MariaDB, and behind a pooler, the store polls the database for that.
+	// MariaDB it waits for a named lock of the claim before its own, or polls; behind a
+	// pooler the store polls the database.
 	Push bool
 	// Contended is how soon Lease.Contended notifies a holder that another process waits. A
 	// goroutine of the same client closes the channel at once on every store.

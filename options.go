@@ -46,7 +46,7 @@ func (n Need) String() string { return enum.String("need", n, "efficiency", "cor
 // values make New fail.
 type Options struct {
 	// TTL is how long the store keeps this process's locks after it was last
-	// heard of. One keep-alive per shard and third of it keeps all of them. A
+	// heard of. About three keep-alives per shard and TTL keep all of them. A
 	// longer TTL tolerates longer outages of the store and the network, a
 	// shorter one frees the locks of a dead process sooner. At most the store's MaxTTL
 	// and a year. Default DefaultTTL, or the store's MaxTTL if that is shorter.

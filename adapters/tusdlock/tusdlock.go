@@ -24,7 +24,7 @@
 //   - The lock is lost: OnLost is called, and the request is asked to stop as if another one
 //     waited. What it writes until then is not fenced: tusd passes no token to its storage.
 //   - The holder is notified as soon as [fencelock.Guarantees.Contended] promises. Where the store
-//     never notifies, as PostgreSQL, each request in progress polls it once a second. A store
+//     never notifies, as concurrencystore, each request in progress polls it once a second. A store
 //     without a queue (memcached) is refused.
 //
 // tusd is not imported: the type parameter is its type handler.Lock.

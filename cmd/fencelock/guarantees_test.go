@@ -61,7 +61,7 @@ func describedStores(t *testing.T) []described {
 		{"`zkstore`", opensLazily(t)(zkstore.New([]string{"127.0.0.1:1"}, nil))},
 		{"`sqlstore`, PostgreSQL", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", nil)},
 		{"`sqlstore`, MariaDB or MySQL", sqlAt(t, "mysql", "tcp(127.0.0.1:1)/x", nil)},
-		{"`sqlstore`, grace", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", &sqlstore.Options{Grace: true})},
+		{"`sqlstore`, PostgreSQL, grace", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", &sqlstore.Options{Grace: true})},
 		{"`memcachestore`", opensLazily(t)(memcachestore.New("127.0.0.1:1", nil))},
 		{"`quorum` of 3 × `redisstore`, grace", quorumAt(t, &redisstore.Options{Grace: true})},
 		{"`shard` of 2 × `redisstore`, grace", shardAt(t)},

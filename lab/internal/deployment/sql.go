@@ -94,13 +94,13 @@ var lacksSQL = map[fault.Verb]string{
 	fault.Wipe: "a database without its data has no tables; flushall empties them",
 }
 
-// mariadb is one server, with grace. It does not notify waiters of a grant: they poll.
+// mariadb is one server, with grace. It does not notify waiters of a grant: they wait for named locks, or poll.
 var mariadb = Deployment{Name: "mariadb", Lock: "mariadb", SurvivesDataLoss: true, Fair: true, Quiet: 1, start: startMariaDB,
 	Shape: fault.Shape{Servers: 1}, Can: []fault.Verb{fault.Flush, fault.Clock, fault.ClockBack, fault.ClockRate}, Lacks: lacksMaria()}
 
 func lacksMaria() map[fault.Verb]string {
 	l := maps.Clone(lacksSQL)
-	l[fault.CutPush] = "the server does not notify waiters; they poll"
+	l[fault.CutPush] = "the server does not notify waiters; they wait for named locks, or poll"
 	return l
 }
 
