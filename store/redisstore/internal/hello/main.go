@@ -31,7 +31,8 @@ func run(ctx context.Context) error {
 	}
 	defer locks.Close(ctx)
 	return locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
-		// ctx is canceled if the lock is lost. Let the database check the token:
+		// ctx is canceled if the lock is lost. Let the database check the token,
+		// with a column fence BIGINT NOT NULL DEFAULT 0:
 		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token (no row: rejected)
 		fmt.Println("holding", l.Name(), "with token", l.Token())
 		return nil
