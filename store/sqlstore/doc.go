@@ -32,11 +32,11 @@
 // connection. All times are by the server's clock.
 //
 //	lock a free name                 1 statement
-//	unlock                           1 statement, which also grants to the first in the queue
+//	unlock                           1 statement, which also grants to the first in the queue, or, on PostgreSQL, does not wait for the disk
 //	wait for a held name             2 statements, 3 on MySQL, then a notification, a handoff lock or polls
 //	the same, in a quick queue       1 statement
 //	give up waiting                  1 statement
-//	keep any number of leases alive  1 statement each third of the TTL
+//	keep any number of leases alive  1 statement each third of the TTL, on PostgreSQL 2 after an unlock
 //
 // These are for the plain case, an exclusive lock without holds. Whatever else there is
 // (readers, weights, limits, re-entry, holds, a session that ended) is decided in Go, once
@@ -66,6 +66,8 @@
 //     revive it.
 //   - The server crashes and restarts: what was acknowledged is there, if it waits for its
 //     disk (Store.Check reports it). A position in the queue may be lost, and is taken again.
+//     On PostgreSQL the last unlock of a lock that nobody waited for may be undone: the session
+//     repeats it after its next keep-alive, unless it has ended, and the lock with it.
 //   - A replica takes over: its identity (system identifier and timeline; server id, uuid
 //     and host name) is not that of the incarnation row, so a new incarnation begins.
 //     Tokens go on from the clock, sessions are opened again, grants that survived are

@@ -317,3 +317,29 @@ func SetHolders(s *Store, name string, holders []driver.Holder) { s.recent.heldB
 
 // Prefix begins the names of the tables.
 func (o Options) Prefix() string { return o.prefix() }
+
+// Released returns how many releases of a session are not known to be durable.
+func Released(ss driver.Session) int {
+	r := ss.(*session).released
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.of)
+}
+
+// Settle settles the releases of a session as after a keep-alive, and waits for it.
+func Settle(ss driver.Session) {
+	ss.(*session).settleSoon()
+	AwaitSweep(ss.(*session).store)
+}
+
+// HoldSettling keeps a session from settling its releases until it is let go.
+func HoldSettling(ss driver.Session) (letGo func()) {
+	r := ss.(*session).released
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settling = true
+	return func() { r.end(nil) }
+}
+
+// MaxReleased is how many releases a session remembers.
+const MaxReleased = maxReleased

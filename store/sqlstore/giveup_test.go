@@ -40,6 +40,15 @@ func attempt(t *testing.T, ss driver.Session, c *driver.Claim, want driver.State
 	return out
 }
 
+// granted waits until a claim is granted.
+func granted(t *testing.T, ss driver.Session, c *driver.Claim) {
+	t.Helper()
+	eventually(t, "the grant", func() bool {
+		out, err := ss.Attempt(ctxb, c)
+		return err == nil && out.State == driver.Granted
+	})
+}
+
 // withdraw withdraws a claim and checks what was found.
 func withdraw(t *testing.T, ss driver.Session, w driver.Withdrawal, want driver.Removed) {
 	t.Helper()

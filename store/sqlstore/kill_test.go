@@ -7,6 +7,7 @@ package sqlstore_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -67,17 +68,18 @@ func (k *killer) revive(t *testing.T) bool {
 	}
 }
 
-// TestServerIsKilledAtAnyMessage: a server is killed at any message of two holders that hand a lock back and forth, and
-// is started again. Two never hold at once, no token is repeated, and an unlock that was confirmed stays: if the
-// crash brought the holder back, the next one would wait for as long as that process lives.
+// TestServerIsKilledAtAnyMessage: a server is killed at any message of two holders that hand a lock back and forth, waiting for each other or not, and
+// is started again, and once more after the last unlock. Two never hold at once, no token is repeated, and the lock becomes free soon: if
+// the crash brought back a holder whose unlock was confirmed, its process repeats the unlock.
 func TestServerIsKilledAtAnyMessage(t *testing.T) {
 	alone(t, func(t *testing.T, k kind, server *servers.Server) {
 		b := k.behind(t, server)
 		direct := k.store(t, k.connect(t, server.Port), &b.opts)
 		kill := &killer{server: server, at: -1}
-		g := &handback{waits: make(chan struct{}, 1)}
+		g := &handback{waits: make(chan struct{}, 1), last: map[string]driver.Token{}, holders: map[string]*fencelock.Lease{}}
 		for i := range g.clients {
 			g.clients[i] = g.client(t, b)
+			lock(t, g.clients[i], fmt.Sprintf("own %d", i)) // a session that is not used ends by itself
 		}
 		g.run(t, kill) // connections are open now
 		b.proxy.Filter(kill.filter)
@@ -92,12 +94,16 @@ func TestServerIsKilledAtAnyMessage(t *testing.T) {
 		}
 		times := 0
 		for at := 0; at < messages; at += step {
+			g.run(t, kill) // the messages are counted from the same state again: connections are open, statements prepared
 			kill.arm(at)
 			if g.run(t, kill) {
 				times++
 			}
-			free(t, direct, at)
+			g.free(t, direct, at)
 		}
+		g.run(t, kill)
+		must.OK(t, server.Restart())
+		g.free(t, direct, messages)
 		t.Logf("killed %d times, at messages of %d", times, messages)
 		if times == 0 {
 			t.Error("the server was never killed")
@@ -105,31 +111,42 @@ func TestServerIsKilledAtAnyMessage(t *testing.T) {
 	})
 }
 
-// free waits until nobody holds the lock: an unlock that was not confirmed is repeated.
-func free(t *testing.T, s driver.Store, at int) {
+// free waits until nobody holds the locks: an unlock that was not confirmed is repeated, and so is one that the crash has undone.
+func (g *handback) free(t *testing.T, s driver.Store, at int) {
 	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); ; {
-		st, err := inspectSoon(s, "x")
-		if err == nil && len(st.Holders) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("killed at message %d: after all unlocks the holders are %v, %v", at, st.Holders, err)
+	for _, name := range []string{wantedLock, g.quiet()} {
+		for end := time.Now().Add(handbackTTL); ; {
+			st, err := inspectSoon(s, name)
+			if err == nil && len(st.Holders) == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("killed at message %d: after all unlocks the holders are %v, %v", at, st.Holders, err)
+			}
 		}
 	}
 }
 
-// handback is two clients that hand one lock to each other.
+const (
+	handbackTTL = 50 * time.Second
+	wantedLock  = "x"
+)
+
+// handback is two clients that hand locks to each other.
 type handback struct {
 	clients [2]*fencelock.Client
 	waits   chan struct{} // a client waits for the other
-	last    driver.Token
+	runs    int
 	mu      sync.Mutex
-	holder  *fencelock.Lease
+	last    map[string]driver.Token
+	holders map[string]*fencelock.Lease
 }
 
+// quiet is a lock that nobody waited for before the present run: its unlock does not wait for the disk on PostgreSQL.
+func (g *handback) quiet() string { return fmt.Sprintf("quiet %d", g.runs) }
+
 func (g *handback) client(t *testing.T, s driver.Store) *fencelock.Client {
-	c, err := fencelock.New(s, &fencelock.Options{TTL: 50 * time.Second, StoreTimeout: time.Minute, Hooks: fencelock.Hooks{
+	c, err := fencelock.New(s, &fencelock.Options{TTL: handbackTTL, StoreTimeout: 2 * time.Minute, Hooks: fencelock.Hooks{
 		AcquireWait: func(context.Context, fencelock.AcquireWait) {
 			select {
 			case g.waits <- struct{}{}:
@@ -142,27 +159,30 @@ func (g *handback) client(t *testing.T, s driver.Store) *fencelock.Client {
 	return c
 }
 
-// run lets both clients hold the lock in turn, the second waiting for the first, and reports whether the server was
-// killed meanwhile.
+// run lets both clients hold a lock in turn, the second waiting for the first, and another one that nobody waits for. It
+// reports whether the server was killed meanwhile.
 func (g *handback) run(t *testing.T, kill *killer) (killed bool) {
 	t.Helper()
+	g.runs++
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		var waiter sync.WaitGroup
-		g.hold(t, g.clients[0], func() {
+		g.hold(t, g.clients[0], wantedLock, func() {
 			select {
 			case <-g.waits:
 			default:
 			}
-			waiter.Go(func() { g.hold(t, g.clients[1], func() {}) })
+			waiter.Go(func() { g.hold(t, g.clients[1], wantedLock, func() {}) })
 			select {
 			case <-g.waits:
 			case <-time.After(3 * time.Minute): // the other one has failed
 			}
 		})
 		waiter.Wait()
-		g.hold(t, g.clients[0], func() {})
+		for i := range 4 {
+			g.hold(t, g.clients[i%2], g.quiet(), func() {})
+		}
 	}()
 	for {
 		select {
@@ -175,26 +195,26 @@ func (g *handback) run(t *testing.T, kill *killer) (killed bool) {
 }
 
 // hold locks, calls a function, and unlocks until the store confirms it.
-func (g *handback) hold(t *testing.T, c *fencelock.Client, meanwhile func()) {
+func (g *handback) hold(t *testing.T, c *fencelock.Client, name string, meanwhile func()) {
 	ctx, cancel := context.WithTimeout(ctxb, 3*time.Minute) // a holder that a crash brought back would stay for good
 	defer cancel()
-	l, err := c.Mutex("x").Lock(ctx)
+	l, err := c.Mutex(name).Lock(ctx)
 	if err != nil {
 		t.Errorf("lock: %v", err)
 		return
 	}
 	g.mu.Lock()
-	if g.holder != nil && g.holder.Valid() {
-		t.Errorf("%v and %v are held at once", g.holder, l)
+	if h := g.holders[name]; h != nil && h.Valid() {
+		t.Errorf("%v and %v are held at once", h, l)
 	}
-	if l.Token() <= g.last {
-		t.Errorf("token %v after %v", l.Token(), g.last)
+	if l.Token() <= g.last[name] {
+		t.Errorf("token %v after %v", l.Token(), g.last[name])
 	}
-	g.last, g.holder = l.Token(), l
+	g.last[name], g.holders[name] = l.Token(), l
 	g.mu.Unlock()
 	meanwhile()
 	g.mu.Lock()
-	g.holder = nil
+	delete(g.holders, name)
 	g.mu.Unlock()
 	if err := l.Unlock(ctxb); err != nil { // not confirmed; the client repeats it
 		t.Logf("unlock: %v", err)

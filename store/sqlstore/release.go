@@ -90,7 +90,7 @@ const longQueue = 8
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	s := ss.store
 	known, _ := s.recent.of(w.Name)
-	if !known.contended() { // most likely nobody waits
+	if !known.contended() && ss.released.room() { // most likely nobody waits
 		if done, err := ss.unlock(ctx, w); done || err != nil {
 			return done, err
 		}
@@ -108,9 +108,13 @@ func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, erro
 	return err == nil, unlessNone(err)
 }
 
-// unlock gives back a plain grant that no claim waits for; false if there is none.
+// unlock gives back a plain grant that no claim waits for; false if there is none. On PostgreSQL it is remembered
+// whatever the answer is: if that was lost, a repeated withdrawal finds nothing to do, and a crash can still undo the first.
 func (ss *session) unlock(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	n, err := ss.store.changed(ctx, "unlock", ss.store.name(w.Name), ss.sid, int64(w.Seq), ss.generation, ss.inc, *ss.server.Load())
+	if ss.store.dialect == PostgreSQL && ss.released.add(w) {
+		ss.settleSoon()
+	}
 	return n > 0, err
 }
 

@@ -28,6 +28,7 @@ type session struct {
 	ttl        time.Duration
 	notices    notices
 	server     atomic.Pointer[string] // {server} of the one that has the identity of the incarnation
+	released   *releases
 
 	mu     sync.Mutex
 	claims map[uint64]string // those that may be in the store, for Close
@@ -49,7 +50,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err := s.prepare(ctx); err != nil {
 		return nil, driver.Renewal{}, err
 	}
-	ss := &session{store: s, sid: req.ID.String(), ttl: req.TTL, claims: map[uint64]string{}, waits: map[uint64]*waiting{}}
+	ss := &session{store: s, sid: req.ID.String(), ttl: req.TTL, claims: map[uint64]string{}, waits: map[uint64]*waiting{}, released: &releases{of: map[uint64]string{}}}
 	ss.notices.init(req.Contended)
 	s.memory.declare(req.TTL)
 	for range maxRounds {
@@ -76,6 +77,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		}
 		if ss.generation == 0 {
 			continue // the incarnation changed in between, or its settings
+		}
+		if before, ok := req.Before.(*session); ok && before.store == s && before.generation == ss.generation {
+			ss.released = before.released
 		}
 		renewal := driver.Renewal{TTL: req.TTL}
 		if ss.generation != fresh { // resumed: something of it may be broken
@@ -118,15 +122,21 @@ func (ss *session) verdict(l *loaded) error {
 	case l.mine == nil || l.mine.generation != ss.generation || l.mine.ends <= l.Now:
 		return ss.over(driver.ErrGone)
 	}
-	ss.learnServer(l.server)
+	if ss.learnServer(l.server) {
+		ss.settleSoon() // a crash may have been the reason
+	}
 	return nil
 }
 
-// learnServer notes the {server} that was read in one statement with the identity of the session's incarnation.
-func (ss *session) learnServer(server string) {
-	if old := ss.server.Load(); old == nil || *old != server {
-		ss.server.Store(&server)
+// learnServer notes the {server} that was read in one statement with the identity of the session's incarnation, and
+// reports whether it was another one.
+func (ss *session) learnServer(server string) bool {
+	old := ss.server.Load()
+	if old != nil && *old == server {
+		return false
 	}
+	ss.server.Store(&server)
+	return true
 }
 
 // over ends every wait: waiters must come back with the next session.
@@ -154,6 +164,7 @@ func (ss *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 			return driver.Renewal{}, err
 		}
 	}
+	ss.settleSoon()
 	ss.noticeAtRenewal(ctx)
 	return driver.Renewal{TTL: ss.ttl, Broken: broken}, nil
 }

@@ -6,7 +6,7 @@
 -- pgServer in dialect.go. The statements of every lock and handoff compare it alone.
 --
 -- A row's version is never given out twice, so it follows the clock. To count on from the version in the row
--- would not do: a crash may lose the last write, of a claim that was queued, and a process that has read
+-- would not do: a crash may lose the last write, of a claim that was queued or an unlock, and a process that has read
 -- it would overwrite what was acknowledged after the crash.
 
 -- name: incarnation

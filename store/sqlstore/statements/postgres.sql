@@ -50,9 +50,20 @@ RETURNING l.counter
 -- A plain grant goes that no claim waits for. Nothing is granted, and the row says whose grant it is, of which session, generation
 -- and incarnation: so neither the session nor the incarnation has to be read. No other process can hold
 -- the lock while the row names this grant, even if its session has ended or a new incarnation has begun.
+-- It does not wait for the disk: the commit of whoever takes the lock next does, and comes later in the log. If a crash loses
+-- it and nobody came next, settle makes up for it.
 UPDATE {p}lock SET version = GREATEST(version + 1, {now}), touched = {now},
   holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL
-WHERE name = $1 AND holder = $2 AND seq = $3 AND generation = $4 AND inc = $5 AND queue IS NULL AND {server} = $6
+WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
+  AND name = $1 AND holder = $2 AND seq = $3 AND generation = $4 AND inc = $5 AND queue IS NULL AND {server} = $6
+
+-- name: settle
+-- Returns which of the releases $4 were undone by a crash, and makes the others durable: what the snapshot of this statement shows is
+-- in the log before its own commit, which waits for the disk, and both are of one backend, so there is no crash in between.
+-- For that it must write a row, and no other process writes this one. A commit that wrote nothing would not wait.
+UPDATE {p}session AS s SET ends = s.ends WHERE s.id = $1 AND s.generation = $2 AND s.inc = $3
+RETURNING (SELECT jsonb_agg(r.n::bigint) FROM jsonb_each_text(CAST($4 AS text)::jsonb) AS r (n, name) JOIN {p}lock l ON l.name = r.name
+  WHERE l.holder = $1 AND l.seq = r.n::bigint OR l.grants @> jsonb_build_array(jsonb_build_object('s', $1, 'n', r.n::bigint)))
 
 -- name: attempt
 -- A plain claim for a lock that is free: the row is updated, or made. In the second
