@@ -58,8 +58,8 @@ type Options struct {
 	// Margin is also taken off the end of the trusted time: the time a holder has to
 	// stop after it was notified. Default TTL/10.
 	Margin time.Duration
-	// CallTimeout bounds one call to the store, whatever the TTL. Default
-	// TTL/3.
+	// CallTimeout bounds one call to the store, whatever the TTL: a year at
+	// most. Default TTL/3.
 	CallTimeout time.Duration
 	// StoreTimeout is how long an acquisition goes on trying a store that does not
 	// answer before it returns ErrUnavailable. Default TTL.

@@ -44,7 +44,8 @@ type Store struct {
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store that uses the client, which stays the caller's: the store
-// never closes it. A nil opts is fine. New does no I/O.
+// never closes it. A nil opts is fine. New does no I/O. It rejects a client whose KV was
+// replaced, as namespace.NewKV does it: set Options.Namespace instead.
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	return on(lease.New("etcdstore", client, opts.settings()))
 }

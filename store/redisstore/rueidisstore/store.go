@@ -15,7 +15,7 @@ import (
 
 // Options are what a process asks of a namespace, and settings of the process; nil stands for the
 // defaults. All processes of a namespace must use the same Namespace and Buckets.
-// The fields are those of redisstore.Options.
+// The fields are those of redisstore.Options, so that (*Options)(opts) converts them.
 type Options struct {
 	// Namespace is the prefix of all keys and channels. Default "fencelock".
 	Namespace string
