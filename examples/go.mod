@@ -2,7 +2,12 @@ module github.com/fencelock/fencelock/examples
 
 go 1.26.0
 
-require github.com/jackc/pgx/v5 v5.11.0
+require (
+	github.com/fencelock/fencelock v0.1.0
+	github.com/fencelock/fencelock/store/redisstore v0.1.0
+	github.com/fencelock/fencelock/store/sqlstore v0.1.0
+	github.com/jackc/pgx/v5 v5.11.0
+)
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect

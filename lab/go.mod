@@ -8,6 +8,17 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.6
 	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
 	github.com/bsm/redislock v0.9.4
+	github.com/fencelock/fencelock v0.1.0
+	github.com/fencelock/fencelock/fence/gormfence v0.1.0
+	github.com/fencelock/fencelock/fence/grpcfence v0.1.0
+	github.com/fencelock/fencelock/fence/pgxfence v0.1.0
+	github.com/fencelock/fencelock/fence/s3fence v0.1.0
+	github.com/fencelock/fencelock/otelfencelock v0.1.0
+	github.com/fencelock/fencelock/store/etcdstore v0.1.0
+	github.com/fencelock/fencelock/store/memcachestore v0.1.0
+	github.com/fencelock/fencelock/store/redisstore v0.1.0
+	github.com/fencelock/fencelock/store/sqlstore v0.1.0
+	github.com/fencelock/fencelock/store/zkstore v0.1.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4

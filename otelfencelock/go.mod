@@ -3,6 +3,7 @@ module github.com/fencelock/fencelock/otelfencelock
 go 1.26.0
 
 require (
+	github.com/fencelock/fencelock v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0

@@ -5,6 +5,12 @@ go 1.26.0
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.6
+	github.com/fencelock/fencelock v0.1.0
+	github.com/fencelock/fencelock/store/etcdstore v0.1.0
+	github.com/fencelock/fencelock/store/memcachestore v0.1.0
+	github.com/fencelock/fencelock/store/redisstore v0.1.0
+	github.com/fencelock/fencelock/store/sqlstore v0.1.0
+	github.com/fencelock/fencelock/store/zkstore v0.1.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9

@@ -2,7 +2,10 @@ module github.com/fencelock/fencelock/fence/gormfence
 
 go 1.26.0
 
-require gorm.io/gorm v1.31.2
+require (
+	github.com/fencelock/fencelock v0.1.0
+	gorm.io/gorm v1.31.2
+)
 
 require (
 	github.com/jinzhu/inflection v1.0.0 // indirect

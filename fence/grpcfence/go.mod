@@ -3,6 +3,7 @@ module github.com/fencelock/fencelock/fence/grpcfence
 go 1.26.0
 
 require (
+	github.com/fencelock/fencelock v0.1.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d
 	google.golang.org/grpc v1.83.2
 	google.golang.org/protobuf v1.36.11

@@ -2,7 +2,10 @@ module github.com/fencelock/fencelock/fence/pgxfence
 
 go 1.26.0
 
-require github.com/jackc/pgx/v5 v5.11.0
+require (
+	github.com/fencelock/fencelock v0.1.0
+	github.com/jackc/pgx/v5 v5.11.0
+)
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect

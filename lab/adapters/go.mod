@@ -5,6 +5,9 @@ go 1.26.0
 require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/caddyserver/certmagic v0.25.6
+	github.com/fencelock/fencelock v0.1.0
+	github.com/fencelock/fencelock/store/redisstore v0.1.0
+	github.com/fencelock/fencelock/store/sqlstore v0.1.0
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/hibiken/asynq v0.26.0

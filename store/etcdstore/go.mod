@@ -3,6 +3,7 @@ module github.com/fencelock/fencelock/store/etcdstore
 go 1.26.0
 
 require (
+	github.com/fencelock/fencelock v0.1.0
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/zap v1.27.1

@@ -3,6 +3,7 @@ module github.com/fencelock/fencelock/store/redisstore
 go 1.26.0
 
 require (
+	github.com/fencelock/fencelock v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	pgregory.net/rapid v1.3.0

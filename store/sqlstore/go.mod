@@ -3,6 +3,7 @@ module github.com/fencelock/fencelock/store/sqlstore
 go 1.26.0
 
 require (
+	github.com/fencelock/fencelock v0.1.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.11.0
 )

@@ -19,11 +19,17 @@
 // module with what "go mod tidy" makes of them, because "go mod tidy" cannot be run in
 // the tree (docs/decisions/0001).
 //
-//	go run ./lab/repo/rehearse          # check
-//	go run ./lab/repo/rehearse -write   # and tidy go.mod and go.sum in the tree
-//	go run ./lab/repo/rehearse -release # and everything that is left of a release
-//	go run ./lab/repo/rehearse -cold    # the same, with nothing compiled before
-//	go run ./lab/repo/rehearse -apart   # the modules with their own go.work, too; minutes
+// The version is the one at which the go.mod files require each other. Each module is published as it is in the
+// tree, except for the lines of go.sum about our own modules: they have the hashes of the tagged files, so they are
+// right in the commit of a release only. With -sums they are compared, too.
+//
+//	go run ./lab/repo/rehearse               # check
+//	go run ./lab/repo/rehearse -write        # and tidy go.mod and go.sum in the tree
+//	go run ./lab/repo/rehearse -raise v0.2.0 # the next version in every go.mod and go.work, tidied
+//	go run ./lab/repo/rehearse -sums -write  # the last step before the tags: our own lines of go.sum
+//	go run ./lab/repo/rehearse -release      # and everything that is left of a release
+//	go run ./lab/repo/rehearse -cold         # the same, with nothing compiled or downloaded before
+//	go run ./lab/repo/rehearse -apart        # the modules with their own go.work, too; minutes
 package main
 
 import (
@@ -34,23 +40,31 @@ import (
 	"time"
 )
 
-// version is what the rehearsal publishes. The module cache of a rehearsal is its
-// own, so the same version can have another content in the next one.
-const version = "v0.0.0-rehearsal"
+// options are the flags.
+type options struct {
+	write, sums, release, cold, apart bool
+	raise                             string
+}
 
 func main() {
-	write := flag.Bool("write", false, "write the tidied go.mod and go.sum back")
-	release := flag.Bool("release", false, "go on as the first users of a release do")
-	cold := flag.Bool("cold", false, "as -release, and compile everything again where that matters")
-	apart := flag.Bool("apart", false, "include the modules with their own go.work, which require hundreds of others")
+	var o options
+	flag.BoolVar(&o.write, "write", false, "write the tidied go.mod and go.sum back")
+	flag.StringVar(&o.raise, "raise", "", "first write this version of our modules into every go.mod and go.work; means -write and -apart")
+	flag.BoolVar(&o.sums, "sums", false, "compare the lines of go.sum about our own modules, too, which only the commit of a release has; means -apart")
+	flag.BoolVar(&o.release, "release", false, "go on as the first users of a release do")
+	flag.BoolVar(&o.cold, "cold", false, "as -release, and compile and download everything again where that matters")
+	flag.BoolVar(&o.apart, "apart", false, "include the modules with their own go.work, which require hundreds of others")
 	flag.Parse()
-	if err := run(*write, *release || *cold, *cold, *apart); err != nil {
+	o.write = o.write || o.raise != ""
+	o.release = o.release || o.cold
+	o.apart = o.apart || o.sums || o.raise != ""
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearse:", err)
 		os.Exit(1)
 	}
 }
 
-func run(write, release, cold, apart bool) error {
+func run(o options) error {
 	top, err := topOfRepository()
 	if err != nil {
 		return err
@@ -60,12 +74,15 @@ func run(write, release, cold, apart bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	mods, err := readModules(top, apart)
+	mods, err := readModules(top, o.apart)
 	if err != nil {
 		return err
 	}
-	s := stage{top: top, dir: dir, write: write, cold: cold}
-	s.env, err = s.environment(mods)
+	s := stage{options: o, top: top, dir: dir, ours: mods[0].path}
+	if err := s.chooseVersion(mods); err != nil {
+		return err
+	}
+	s.env, err = s.environment()
 	if err != nil {
 		return err
 	}
@@ -74,7 +91,7 @@ func run(write, release, cold, apart bool) error {
 		if err := s.publish(m); err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
 		}
-		fmt.Printf("rehearse: %d of %d: %s: tidy, build, vet, published: %.1f s\n", i+1, len(mods), m.path, time.Since(start).Seconds())
+		fmt.Printf("rehearse: %d of %d: %s@%s: tidy, build, vet, published: %.1f s\n", i+1, len(mods), m.path, s.version, time.Since(start).Seconds())
 	}
 	for _, u := range users(mods) {
 		if err := s.use(u); err != nil {
@@ -82,7 +99,7 @@ func run(write, release, cold, apart bool) error {
 		}
 	}
 	fmt.Println("ok rehearse: every module builds alone")
-	if release {
+	if o.release {
 		return s.release(mods)
 	}
 	return nil
@@ -90,11 +107,15 @@ func run(write, release, cold, apart bool) error {
 
 // stage is where a rehearsal happens.
 type stage struct {
-	top   string   // of the repository
-	dir   string   // temporary
-	env   []string // of the go command
-	write bool
-	cold  bool // use no compiled packages from before
+	options
+	top     string   // of the repository
+	dir     string   // temporary
+	ours    string   // path of the root module, and what those of all others begin with
+	version string   // that is published
+	env     []string // of the go command
 }
 
 func (s *stage) proxy() string { return filepath.Join(s.dir, "proxy") }
+
+// src is where the copy of a module is.
+func (s *stage) src(m *module) string { return filepath.Join(s.dir, "src", filepath.FromSlash(m.dir)) }

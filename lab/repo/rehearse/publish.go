@@ -20,7 +20,7 @@ import (
 
 // environment is what the go command sees: no workspace, our proxy first, then
 // what this machine has already downloaded, then wherever it downloads from.
-func (s *stage) environment(mods []*module) ([]string, error) {
+func (s *stage) environment() ([]string, error) {
 	out, err := exec.Command("go", "env", "GOPROXY", "GOMODCACHE").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
@@ -29,17 +29,13 @@ func (s *stage) environment(mods []*module) ([]string, error) {
 	if len(lines) != 2 {
 		return nil, fmt.Errorf("go env printed %q", out)
 	}
-	var ours []string
-	for _, m := range mods {
-		ours = append(ours, m.path)
-	}
 	downloads := filepath.Join(lines[1], "cache", "download")
 	return append(os.Environ(),
 		"GOWORK=off",
 		"GOPROXY="+strings.Join([]string{fileURL(s.proxy()), fileURL(downloads), lines[0]}, ","),
 		"GOMODCACHE="+filepath.Join(s.dir, "cache"),
 		"GOPRIVATE=", "GONOPROXY=none", // ours come from a proxy too
-		"GONOSUMDB="+strings.Join(ours, ","), // the checksum database does not know them
+		"GONOSUMDB="+s.ours, // and what is below it: the checksum database does not know them
 		// trimpath: the build cache then knows what an earlier rehearsal compiled.
 		"GOFLAGS=-mod=mod -modcacherw -trimpath -buildvcs=false",
 		"CGO_ENABLED=0", // as the released command is built
@@ -63,15 +59,13 @@ func (s *stage) command(dir string, args ...string) ([]byte, error) {
 // publish builds a copy of a module as it would be released and puts it into the
 // proxy.
 func (s *stage) publish(m *module) error {
-	dir := filepath.Join(s.dir, "src", filepath.FromSlash(m.dir))
+	dir := s.src(m)
 	names, err := s.copyTo(dir, m)
 	if err != nil {
 		return err
 	}
-	for _, path := range m.needs {
-		if _, err := s.command(dir, "mod", "edit", "-require="+path+"@"+version); err != nil {
-			return err
-		}
+	if err := s.forgetSums(dir); err != nil {
+		return err
 	}
 	if _, err := s.command(dir, "mod", "tidy"); err != nil {
 		return err
@@ -126,11 +120,14 @@ func (s *stage) pack(dir string, m *module, names []string) error {
 	if err != nil {
 		return err
 	}
-	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Now().UTC()})
+	if _, err := os.Stat(filepath.Join(dir, "go.sum")); err == nil && !slices.Contains(names, "go.sum") {
+		names = append(names, "go.sum") // the first one that the module has
+	}
+	info, err := json.Marshal(map[string]any{"Version": s.version, "Time": time.Now().UTC()})
 	if err != nil {
 		return err
 	}
-	archive, err := zipModule(dir, m.path+"@"+version+"/", names)
+	archive, err := zipModule(dir, m.path+"@"+s.version+"/", names)
 	if err != nil {
 		return err
 	}
@@ -139,10 +136,10 @@ func (s *stage) pack(dir string, m *module, names []string) error {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(filepath.Join(at, "list"), []byte(version+"\n"), 0o644),
-		os.WriteFile(filepath.Join(at, version+".info"), info, 0o644),
-		os.WriteFile(filepath.Join(at, version+".mod"), gomod, 0o644),
-		os.WriteFile(filepath.Join(at, version+".zip"), archive, 0o644),
+		os.WriteFile(filepath.Join(at, "list"), []byte(s.version+"\n"), 0o644),
+		os.WriteFile(filepath.Join(at, s.version+".info"), info, 0o644),
+		os.WriteFile(filepath.Join(at, s.version+".mod"), gomod, 0o644),
+		os.WriteFile(filepath.Join(at, s.version+".zip"), archive, 0o644),
 	)
 }
 
@@ -178,85 +175,6 @@ func escape(path string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// compareTidied compares go.mod and go.sum in the tree with the tidied ones. What
-// the tree does not require before the first release is left out of it; what it does
-// require keeps the version that it has there, not that of the rehearsal.
-func (s *stage) compareTidied(dir string, m *module) error {
-	have, haveSum, err := s.inTree(m)
-	if err != nil {
-		return err
-	}
-	edit := []string{"mod", "edit"}
-	for _, path := range m.needs {
-		if v := requiredVersion(have, path); v != "" {
-			edit = append(edit, "-require="+path+"@"+v)
-		} else {
-			edit = append(edit, "-droprequire="+path)
-		}
-	}
-	tidied := filepath.Join(s.dir, "tidied")
-	gomod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err == nil {
-		err = os.WriteFile(tidied, gomod, 0o644)
-	}
-	if err == nil && len(m.needs) > 0 {
-		_, err = s.command(dir, append(edit, tidied)...)
-	}
-	if err == nil {
-		gomod, err = os.ReadFile(tidied)
-	}
-	if err != nil {
-		return err
-	}
-	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return errors.Join(s.compare(m, "go.mod", gomod), s.compare(m, "go.sum", sumsOf(sum, haveSum, m.needs)))
-}
-
-// inTree returns go.mod and go.sum as they are in the tree; either may not be there.
-func (s *stage) inTree(m *module) (gomod, gosum []byte, err error) {
-	for name, text := range map[string]*[]byte{"go.mod": &gomod, "go.sum": &gosum} {
-		*text, err = os.ReadFile(filepath.Join(s.top, filepath.FromSlash(m.dir), name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, err
-		}
-	}
-	return gomod, gosum, nil
-}
-
-// requiredVersion returns the version of a module that a go.mod requires, or "".
-func requiredVersion(gomod []byte, path string) string {
-	for line := range bytes.Lines(gomod) {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(string(line)), "require "))
-		if len(fields) > 1 && fields[0] == path {
-			return fields[1]
-		}
-	}
-	return ""
-}
-
-// sumsOf are the lines of a go.sum: those of others as the rehearsal found them, those
-// of ours as the tree has them, because those of the rehearsal are of no release.
-func sumsOf(rehearsed, tree []byte, ours []string) []byte {
-	var lines []string
-	for line := range bytes.Lines(rehearsed) {
-		if !bytes.Contains(line, []byte(" "+version)) {
-			lines = append(lines, string(line))
-		}
-	}
-	for line := range bytes.Lines(tree) {
-		if path, _, _ := strings.Cut(string(line), " "); slices.Contains(ours, path) {
-			lines = append(lines, string(line))
-		}
-	}
-	path := func(line string) string { p, _, _ := strings.Cut(line, " "); return p }
-	// By path only: the versions of one path keep their order.
-	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(path(a), path(b)) })
-	return []byte(strings.Join(lines, ""))
 }
 
 func (s *stage) compare(m *module, name string, want []byte) error {

@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,18 +130,83 @@ func TestBuildsThatDifferAreRefused(t *testing.T) {
 	}
 }
 
-// TestTreeKeepsItsVersions: after the first release the tree requires versions that the
-// rehearsal does not know, and they stay.
-func TestTreeKeepsItsVersions(t *testing.T) {
-	const root, store = "example.com/m", "example.com/m/store"
-	tree := []byte("module example.com/m/cmd\n\nrequire " + root + " v0.4.0\n\nrequire (\n\t" + store + " v0.4.1 // indirect\n)\n")
-	for path, want := range map[string]string{root: "v0.4.0", store: "v0.4.1", "example.com/other": ""} {
-		if got := requiredVersion(tree, path); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
+const ours = "example.com/m"
+
+// TestVersionIsTheOneThatAllRequire: modules of two versions would be tested together by nobody.
+func TestVersionIsTheOneThatAllRequire(t *testing.T) {
+	gomod := []byte("module example.com/m/cmd\n\nrequire example.com/m v0.4.0\n\nrequire (\n\texample.com/m/s v0.4.0 // indirect\n\texample.com/mm v1.0.0\n)\n")
+	got := requires(gomod, ours)
+	if want := map[string]string{"example.com/m": "v0.4.0", "example.com/m/s": "v0.4.0"}; !maps.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
 	}
-	got := sumsOf([]byte(root+" "+version+" h1:x=\nexample.com/z v1.0.0 h1:z=\n"), []byte(root+" v0.4.0 h1:m=\nexample.com/old v1.0.0 h1:o=\n"), []string{root})
-	if want := root + " v0.4.0 h1:m=\nexample.com/z v1.0.0 h1:z=\n"; string(got) != want {
+	if v, err := oneVersion(got); v != "v0.4.0" || err != nil {
+		t.Errorf("got %q, %v", v, err)
+	}
+	got["example.com/m/s"] = "v0.3.0"
+	if _, err := oneVersion(got); err == nil {
+		t.Error("two versions were accepted")
+	}
+	if _, err := oneVersion(nil); err == nil {
+		t.Error("no version was accepted")
+	}
+}
+
+func TestRaiseWritesEveryRequire(t *testing.T) {
+	const after = "module c\n\nrequire (\n\texample.com/m v0.5.0\n\texample.com/m/s v0.5.0\n\texample.com/mm v0.4.0\n)\n"
+	const indirect = "\nrequire (\n\texample.com/z v1.0.0 // indirect\n)\n"
+	for _, tt := range []struct{ name, before, after string }{
+		{"a block", "module c\n\nrequire (\n\texample.com/m v0.4.0\n\texample.com/mm v0.4.0\n)\n" + indirect, after + indirect},
+		{"one alone", "module c\n\nrequire example.com/mm v0.4.0\n" + indirect, after + indirect},
+		{"none", "module c\n", "module c\n\nrequire (\n\texample.com/m v0.5.0\n\texample.com/m/s v0.5.0\n)\n"},
+		{"all", after, after},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := requireAt(tt.before, []string{"example.com/m", "example.com/m/s"}, ours, "v0.5.0"); got != tt.after {
+				t.Errorf("got %s, want %s", got, tt.after)
+			}
+		})
+	}
+}
+
+// TestWorkspaceStandsForItsRelease: only for modules that it uses and others need, and once.
+func TestWorkspaceStandsForItsRelease(t *testing.T) {
+	dirs := map[string]string{"example.com/m": ".", "example.com/m/s": "s", "example.com/m/s-t": "s-t"}
+	needed := []string{"example.com/m", "example.com/m/s", "example.com/m/s-t"}
+	for _, tt := range []struct{ name, dir, before, replaced string }{
+		{"top", ".", "go 1.26.0\n\nuse (\n\t.\n\t./s\n\t./cmd\n)\n", "\texample.com/m v0.5.0 => .\n\texample.com/m/s v0.5.0 => ./s\n"},
+		{"apart", "lab/x", "go 1.26.0\n\nuse (\n\t.\n\t../..\n\t../../s-t\n)\n", "\texample.com/m v0.5.0 => ../..\n\texample.com/m/s-t v0.5.0 => ../../s-t\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.before + beside + "replace (\n" + tt.replaced + ")\n"
+			first := replaceAt(tt.before, tt.dir, needed, dirs, "v0.4.0")
+			if got := replaceAt(first, tt.dir, needed, dirs, "v0.5.0"); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestTreeKeepsItsOwnSums: the lines of a release stay in the tree, while the files change.
+func TestTreeKeepsItsOwnSums(t *testing.T) {
+	rehearsed := "example.com/m v0.4.0 h1:x=\nexample.com/m/s v0.4.0 h1:y=\nexample.com/mm v1.0.0 h1:mm=\nexample.com/z v1.0.0 h1:z=\n"
+	tree := "example.com/m v0.4.0 h1:m=\nexample.com/old v1.0.0 h1:o=\n"
+	got := string(sumsOf([]byte(rehearsed), []byte(tree), ours))
+	if want := "example.com/m v0.4.0 h1:m=\nexample.com/mm v1.0.0 h1:mm=\nexample.com/z v1.0.0 h1:z=\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTagsHaveTheFolder(t *testing.T) {
+	if got := tagOf(".", "v1.0.0") + " " + tagOf("store/s", "v1.0.0"); got != "v1.0.0 store/s/v1.0.0" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestGraphsOfAllUsersAreBounded: a graph that nobody compares grows.
+func TestGraphsOfAllUsersAreBounded(t *testing.T) {
+	for dir := range clients {
+		if graphs[dir] == 0 {
+			t.Errorf("graphs has no bound for %s", dir)
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (s *stage) release(mods []*module) error {
 	}
 	first, err := s.install(mods[i], "first", s.fresh("first"))
 	if err == nil {
-		err = works(first)
+		err = works(first, s.version)
 	}
 	if err != nil {
 		return err
@@ -49,6 +49,12 @@ func (s *stage) release(mods []*module) error {
 	}
 	if err == nil {
 		err = s.bill(first, mods)
+	}
+	if err == nil {
+		err = s.tag(mods)
+	}
+	if err == nil && s.cold {
+		err = errors.Join(s.getEach(mods), s.pip())
 	}
 	if err == nil {
 		fmt.Println("ok rehearse: released, installed and tried")
@@ -73,17 +79,17 @@ func (s *stage) install(m *module, name string, env []string) (string, error) {
 	bin := filepath.Join(s.dir, name)
 	env = append(slices.Clone(env), "GOBIN="+bin, "GOFLAGS=-modcacherw -trimpath", "GOSUMDB=off")
 	began := time.Now()
-	cmd := exec.Command("go", "install", m.path+"@"+version)
+	cmd := exec.Command("go", "install", m.path+"@"+s.version)
 	cmd.Dir, cmd.Env = s.dir, env
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install %s@%s: %w\n%s", m.path, version, err, out)
+		return "", fmt.Errorf("go install %s@%s: %w\n%s", m.path, s.version, err, out)
 	}
-	fmt.Printf("rehearse: go install %s@%s: %.1f s\n", m.path, version, time.Since(began).Seconds())
+	fmt.Printf("rehearse: go install %s@%s: %.1f s\n", m.path, s.version, time.Since(began).Seconds())
 	return filepath.Join(bin, "fencelock"), nil
 }
 
 // works runs the installed program.
-func works(program string) error {
+func works(program, version string) error {
 	help, err := exec.Command(program, "--help").CombinedOutput()
 	if err != nil || !strings.Contains(string(help), "fencelock run") {
 		return fmt.Errorf("fencelock --help: %v\n%s", err, help)
@@ -143,11 +149,11 @@ func (s *stage) bill(program string, mods []*module) error {
 	}
 	var ours []string
 	for _, c := range bill.Components {
-		if provider(c.Name, mods) == c.Name && c.Version == version {
+		if provider(c.Name, mods) == c.Name && c.Version == s.version {
 			ours = append(ours, c.Name)
 		}
 	}
-	if !slices.Contains(ours, mods[0].path) || len(bill.Components) <= len(ours) || !strings.HasSuffix(bill.Metadata.Component.Purl, "@"+version) {
+	if !slices.Contains(ours, mods[0].path) || len(bill.Components) <= len(ours) || !strings.HasSuffix(bill.Metadata.Component.Purl, "@"+s.version) {
 		return fmt.Errorf("the bill of materials does not list what is linked into the program:\n%s", text)
 	}
 	if n := bytes.Count(beside, []byte("\nSource: ")); n != len(bill.Components)-len(ours) {

@@ -63,7 +63,7 @@ var apart = map[string]string{
 	"adapters/caddylock": "Caddy requires hundreds of modules",
 }
 
-// checkModFiles: no replace anywhere, no requirement in the root, and every
+// checkModFiles: no replace in a go.mod, no requirement in the root, and every
 // module is in go.work, or is unreleased or an exception and has its own go.work. CI names
 // the exceptions, because the modules of go.work are all that it finds by itself.
 func checkModFiles(t tree) []complaint {
@@ -74,8 +74,8 @@ func checkModFiles(t tree) []complaint {
 		}
 		for i, word := range directives(t.lines(p)) {
 			switch {
-			case word == "replace":
-				cs = append(cs, complaint{p, i + 1, "replace hides what a user gets; remove it, go.work joins the modules"})
+			case word == "replace" && path.Base(p) == "go.mod":
+				cs = append(cs, complaint{p, i + 1, "replace hides what a user of the module gets; remove it, go.work joins the modules"})
 			case word == "require" && p == "go.mod":
 				cs = append(cs, complaint{p, i + 1, "the root module requires nothing, ever (docs/decisions/0001); move what needs this into a module of its own"})
 			}
@@ -116,7 +116,7 @@ func TestModFiles(t *testing.T) { checkRepo(t, checkModFiles) }
 func TestModFilesComplain(t *testing.T) {
 	wantComplaints(t, checkModFiles, treeOf(
 		"go.mod", "module example.com/m\n\nrequire (\n\texample.com/x v1.0.0\n)\n",
-		"go.work", "go 1.25.0\nuse (\n\t.\n\t./s\n)\nreplace example.com/x => ./x\n",
+		"go.work", "go 1.25.0\nuse (\n\t.\n\t./s\n)\n",
 		"s/go.mod", "module example.com/m/s\n// replace in a comment is fine\nrequire example.com/m v1.0.0\nreplace example.com/m => ../\n",
 		"u/go.mod", "module example.com/m/u\n",
 		"v/go.mod", "module example.com/m/v\n", "v/go.work", "go 1.25.0\nuse .\n",
@@ -127,7 +127,6 @@ func TestModFilesComplain(t *testing.T) {
 	),
 		"go.mod:3: the root module requires nothing",
 		"go.mod:4: the root module requires nothing",
-		"go.work:6: replace hides",
 		"s/go.mod:4: replace hides",
 		"adapters/caddylock/go.mod:1: the module is not in go.work and .ci/run does not test it",
 		"lab/x/go.mod:1: the module is not in go.work",
