@@ -82,5 +82,16 @@ pictures: ## render every SVG, light and dark, into the folder TO; needs Chromiu
 bench-quick: ## count commands and processor time on Redis in a minute; fails below lab/bench/floors.txt
 	go run ./lab/bench -quick
 
+vulncheck: ## known vulnerabilities in what each module calls; needs the network
+	@for d in $(MODULES); do echo "vulncheck: $$d"; (cd $$d && go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...) || exit 1; done
+
+goreleaser: ## build the tool that makes the binaries into bin/, and let it check .goreleaser.yaml; minutes
+	GOBIN=$(CURDIR)/bin GOFLAGS= go install github.com/goreleaser/goreleaser/v2@v2.16.0
+	bin/goreleaser check
+
 release-rehearsal: ## a whole release to a proxy in a folder, used as its users do; COLD=-cold compiles anew
 	go run ./lab/repo/rehearse -release $(COLD)
+
+release-check: ## what must hold before the tags: reports of this code, hashes of this tree, a rehearsal; minutes
+	go run ./lab/repo/releasecheck
+	go run ./lab/repo/rehearse -release -sums

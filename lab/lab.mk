@@ -47,9 +47,10 @@ figures-house:
 figures-api:
 	go test ./lab/repo/repotest -count=1 -v -run '^TestAPI'
 
-# Count words and pages, numbers that are written twice, and examples.
+# Count words and pages, numbers that are written twice, examples, and reports of older code.
 figures-docs:
 	go test ./lab/repo/repotest -count=1 -v -run '^(TestDocsFigures|TestNumbersAreWrittenOnce)$$'
+	go run ./lab/repo/releasecheck -figures
 
 # Measure what the documents claim.
 figures-core:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 	"github.com/fencelock/fencelock/lab/internal/fleet"
 )
 
@@ -45,6 +46,9 @@ func TestMain(m *testing.M) {
 		var others []string
 		if *pages != "" {
 			others = strings.Split(*pages, ",")
+		}
+		if commit := checkout.Commit("."); commit != "" {
+			results.commit = ", commit " + commit
 		}
 		if err := results.write(*page, began, others...); err != nil {
 			fmt.Fprintln(os.Stderr, err)

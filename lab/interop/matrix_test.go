@@ -32,6 +32,7 @@ type outcome struct {
 type matrix struct {
 	mu       sync.Mutex
 	outcomes map[row]map[string]outcome
+	commit   string // of fencelock, as it follows the time on the page; tests of the page have none
 }
 
 // The words of an outcome. Two are not failures: impossible, the version has not got it, and overlapped, the two libraries do not

@@ -47,7 +47,7 @@ func (m *matrix) write(path string, began time.Time, others ...string) error {
 		}
 		m.keep(string(text))
 	}
-	return os.WriteFile(path, []byte(m.page(stamp(began))), 0o644)
+	return os.WriteFile(path, []byte(m.page(stamp(began)+m.commit)), 0o644)
 }
 
 // stamp is how the page writes a time: as text it is ordered as the times are.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 	"github.com/fencelock/fencelock/lab/internal/deployment"
 	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
@@ -96,7 +97,7 @@ func torture(ctx context.Context, args []string) error {
 		return err
 	}
 	if ctx.Err() == nil { // half a matrix does not replace a whole one
-		from := report.Source{Command: strings.TrimSpace("go run ./lab/torture " + strings.Join(args, " ")), Seed: o.seed, When: began}
+		from := report.Source{Command: strings.TrimSpace("go run ./lab/torture " + strings.Join(args, " ")), Seed: o.seed, When: began, Commit: checkout.Commit(".")}
 		if err := rewrite(o.write, o.block(), report.Block(results, from)); err != nil {
 			return err
 		}

@@ -5,13 +5,13 @@ package report
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 )
 
 // Machine is where and with what something was measured.
@@ -38,7 +38,7 @@ type Module struct{ Path, Version string }
 func ThisMachine() Machine {
 	m := Machine{
 		Date: time.Now().UTC().Format(time.DateOnly), Processor: runtime.GOARCH, Cores: runtime.NumCPU(),
-		System: runtime.GOOS, Go: runtime.Version(), Commit: commit("."),
+		System: runtime.GOOS, Go: runtime.Version(), Commit: checkout.Commit("."),
 	}
 	if v := field("/proc/cpuinfo", "model name"); v != "" {
 		m.Processor = v
@@ -78,39 +78,4 @@ func field(file, name string) string {
 func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %d GiB, %s, %s, %s; load average %s before the run",
 		m.Processor, m.Cores, m.MemoryGiB, m.System, m.Go, m.Date, m.Load)
-}
-
-// module is the first line of the file that is at the top of this repository.
-const module = "module github.com/fencelock/fencelock\n"
-
-// commit names the commit that is checked out in a folder of this repository. It asks
-// git: go run does not note the commit in the program, as go build does. It is empty
-// without git, outside of a checkout, and in one of something else, where a program
-// that was built here may run.
-func commit(dir string) string {
-	top, err := git(dir, "rev-parse", "--show-toplevel")
-	if err != nil {
-		return ""
-	}
-	if text, err := os.ReadFile(filepath.Join(top, "go.mod")); err != nil || !strings.HasPrefix(string(text), module) {
-		return ""
-	}
-	hash, err := git(dir, "rev-parse", "--short=12", "HEAD")
-	if err != nil {
-		return ""
-	}
-	// The results of other suites are no part of what is measured.
-	changes, err := git(dir, "status", "--porcelain", "--", ":/", ":(top,exclude)lab/results")
-	switch {
-	case err != nil:
-		return hash + ", perhaps with uncommitted changes"
-	case changes != "":
-		return hash + " with uncommitted changes"
-	}
-	return hash
-}
-
-func git(dir string, args ...string) (string, error) {
-	out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
-	return strings.TrimSpace(string(out)), err
 }

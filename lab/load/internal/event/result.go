@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 	"github.com/fencelock/fencelock/lab/load/internal/results"
 )
 
 // Result is what an event did. It is kept as a file.
 type Result struct {
-	Event string    `json:"event"`
-	Began time.Time `json:"began"`
-	Size  size      `json:"size"`
+	Event  string    `json:"event"`
+	Began  time.Time `json:"began"`
+	Commit string    `json:"commit,omitempty"` // of fencelock
+	Size   size      `json:"size"`
 	// Lost are leases that were lost and should not have been; Why is the first reason.
 	Lost int64  `json:"lost"`
 	Why  string `json:"why,omitempty"`
@@ -63,6 +65,7 @@ func (r *Result) String() string {
 
 // write keeps the result in a folder.
 func (r *Result) write(dir string) error {
+	r.Commit = checkout.Commit(".")
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err

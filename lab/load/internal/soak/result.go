@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 	"github.com/fencelock/fencelock/lab/load/internal/results"
 )
 
@@ -21,6 +22,7 @@ type Result struct {
 	Server string    `json:"server"`
 	Seed   uint64    `json:"seed"`
 	Began  time.Time `json:"began"`
+	Commit string    `json:"commit,omitempty"` // of fencelock
 	// Seconds is how long it ran, of which the first Warm are not judged.
 	Seconds float64 `json:"seconds"`
 	Warm    float64 `json:"warm"`
@@ -135,6 +137,7 @@ func (s *Slope) finite() {
 
 // write keeps the result in a folder.
 func (r *Result) write(dir string) error {
+	r.Commit = checkout.Commit(".")
 	text, err := json.Marshal(r.stored())
 	if err != nil {
 		return err

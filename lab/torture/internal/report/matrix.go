@@ -142,6 +142,8 @@ type Source struct {
 	Command string
 	Seed    uint64
 	When    time.Time
+	// Commit is that of fencelock; empty if git does not know it.
+	Commit string
 }
 
 // Block is the matrix for a document. It needs no words around it: which run it is
@@ -153,8 +155,12 @@ func Block(results []cell.Result, from Source) string {
 	}
 	ran, failed := Tally(results)
 	var b strings.Builder
+	when := from.When.UTC().Format("2006-01-02 15:04 MST")
+	if from.Commit != "" {
+		when += ", commit " + from.Commit
+	}
 	fmt.Fprintf(&b, "Seed %d, %s, by `%s`: %d cells run, of which %d held, %d failed where that is allowed, and %d FAILED. "+
-		"Not run: %d; n/a: %d; P undecided: %d.\n\n", from.Seed, from.When.UTC().Format("2006-01-02 15:04 MST"), from.Command, ran, n[cell.Held], n[cell.Allowed], failed,
+		"Not run: %d; n/a: %d; P undecided: %d.\n\n", from.Seed, when, from.Command, ran, n[cell.Held], n[cell.Allowed], failed,
 		n[cell.NotRun], n[cell.NotApplicable], Undecided(results))
 	b.WriteString(Matrix(results))
 	for _, part := range []struct {

@@ -64,8 +64,8 @@ func TestReports(t *testing.T) {
 // TestBlock: the block of a document says which run it is, how it ended, and why a
 // cell is not green, whatever stands around it.
 func TestBlock(t *testing.T) {
-	got := Block(results, Source{Command: "go run ./lab/torture -seed 3", Seed: 3, When: time.Unix(0, 0)})
-	want := "Seed 3, 1970-01-01 00:00 UTC, by `go run ./lab/torture -seed 3`: 3 cells run, of which 1 held, 1 failed where that is allowed, and 1 FAILED. " +
+	got := Block(results, Source{Command: "go run ./lab/torture -seed 3", Seed: 3, When: time.Unix(0, 0), Commit: "0123456789ab"})
+	want := "Seed 3, 1970-01-01 00:00 UTC, commit 0123456789ab, by `go run ./lab/torture -seed 3`: 3 cells run, of which 1 held, 1 failed where that is allowed, and 1 FAILED. " +
 		"Not run: 1; n/a: 1; P undecided: 1.\n\n" + Matrix(results) +
 		"\nWhat FAILED:\n\n- calm on quorum-5, seed 3: W 1 times. D6 (W): not woken\n" +
 		"\nWhy not run:\n\n- it ended: no port: delay on quorum-5\n" +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+package checkout
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func TestCommit(t *testing.T) {
 		t.Skip("git is not installed; on Debian: apt-get install git")
 	}
 	dir := t.TempDir()
-	if got := commit(dir); got != "" {
+	if got := Commit(dir); got != "" {
 		t.Errorf("outside of a checkout: %q", got)
 	}
 	do := func(args ...string) {
@@ -37,7 +37,7 @@ func TestCommit(t *testing.T) {
 	write("go.mod", "module example.org/other\n")
 	do("add", "-A")
 	do("commit", "-q", "-m", "one")
-	if got := commit(dir); got != "" {
+	if got := Commit(dir); got != "" {
 		t.Errorf("in a checkout of something else: %q", got)
 	}
 	write("go.mod", module)
@@ -45,17 +45,18 @@ func TestCommit(t *testing.T) {
 	do("commit", "-q", "-m", "two")
 	want, err := git(dir, "rev-parse", "HEAD")
 	must.OK(t, err)
-	got := commit(dir)
+	got := Commit(dir)
 	if len(got) != 12 || !strings.HasPrefix(want, got) {
 		t.Errorf("got %q, want the beginning of %q", got, want)
 	}
-	write("lab/results/benchmarks/redis/README.md", "results")
-	if again := commit(dir); again != got {
+	write("lab/results/benchmarks/redis/results.json", "results")
+	write("docs/compatibility.md", "results")
+	if again := Commit(dir); again != got {
 		t.Errorf("after results were written: %q, want %q", again, got)
 	}
 	write("new.go", "package new")
 	for _, below := range []string{"", "lab"} {
-		if again := commit(filepath.Join(dir, below)); again != got+" with uncommitted changes" {
+		if again := Commit(filepath.Join(dir, below)); again != got+" with uncommitted changes" {
 			t.Errorf("with a new file, seen from %q: %q", below, again)
 		}
 	}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
+)
+
+// TestReportsOlderThanTheirCode: c1 is before c2, which changed what is measured, and c3 is after it.
+func TestReportsOlderThanTheirCode(t *testing.T) {
+	const c1, c2, c3 = "1111111", "2222222222222222222222222222222222222222", "3333333"
+	lastChange := func([]string) (string, error) { return c2, nil }
+	inHistory := func(ancestor, commit string) (bool, error) {
+		return ancestor == c2 && (commit == c2 || commit == c3), nil
+	}
+	for _, tt := range []struct {
+		name, text string
+		r          report
+		want       string
+	}{
+		{"measured later", "Commit " + c3 + ".", report{runs: wholePage}, ""},
+		{"measured on the change itself", "commit " + c2, report{runs: wholePage}, ""},
+		{"measured before", "commit " + c1, report{runs: wholePage}, "is of " + c1},
+		{"one run of two before", "Seed 1, commit " + c3 + ", by x\nSeed 2, commit " + c1 + ", by x\n", report{runs: seeds}, "is of " + c1},
+		{"no commit", "2026-11-16", report{runs: wholePage}, "1 of 1 runs name no commit"},
+		{"one run of two names none", "Seed 1, commit " + c3 + ", by x\nSeed 2, 2026-11-16, by x\n", report{runs: seeds}, "1 of 2 runs name no commit"},
+		{"not committed", `"Machine": {"Go": "go1.26", "Commit": "` + c3 + ` with uncommitted changes"}`, report{runs: machines}, "not committed"},
+		{"perhaps not committed", "commit " + c3 + ", perhaps with uncommitted changes", report{runs: wholePage}, "not committed"},
+		{"a machine", `"Machine": {"Go": "go1.26", "Commit": "` + c3 + `"}`, report{runs: machines}, ""},
+		{"a cell", "| Redis | 2 passed, 2026-11-16, " + c3 + " |", report{runs: testedCells}, ""},
+		{"a cell without", "| Redis | 2 passed, 2026-11-16, " + c3 + " | 3 passed, 2026-11-16 |", report{runs: testedCells}, "1 of 2 runs"},
+		{"nothing in it", "| Redis | not run |", report{runs: testedCells}, "no run was found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := older(tt.r, tt.text, lastChange, inHistory)
+			must.OK(t, err)
+			if got != tt.want && (tt.want == "" || !strings.Contains(got, tt.want)) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if _, err := older(report{runs: wholePage}, "x", func([]string) (string, error) { return "", nil }, inHistory); err == nil {
+		t.Error("paths that never changed were accepted: a folder that moved would not be noticed")
+	}
+}
+
+func TestChangelogHasTheDay(t *testing.T) {
+	const gomod = "module x\n\nrequire (\n\tgithub.com/fencelock/fencelock v0.2.0\n\tgithub.com/fencelock/fencelock/store/redisstore v0.3.0\n)\n"
+	must.OK(t, dated("# Changelog\n\n## v0.2.0, 2026-12-01\n\n## v0.1.0, 2026-11-01\n", gomod))
+	for _, changelog := range []string{"", "## Unreleased\n\n## v0.2.0, 2026-12-01\n", "## v0.2.0, unreleased\n", "## v0.1.0, 2026-12-01\n"} {
+		if dated(changelog, gomod) == nil {
+			t.Errorf("accepted %q", changelog)
+		}
+	}
+}
+
+// TestReportsAreListed: a result that is not listed would never be too old. A page that is made of results beside it is no report of its own.
+func TestReportsAreListed(t *testing.T) {
+	made := []string{"lab/results/scale.md"}
+	top := os.DirFS("../../..")
+	var listed []string
+	for _, r := range reports() {
+		listed = append(listed, r.file)
+		if _, err := fs.Stat(top, r.file); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, dir := range []string{"lab/results", "lab/load/results"} {
+		must.OK(t, fs.WalkDir(top, dir, func(file string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || slices.Contains(listed, file) || slices.Contains(made, file) || path.Ext(file) == ".svg" || path.Base(file) == "README.md" {
+				return err
+			}
+			t.Errorf("%s is not in reports()", file)
+			return nil
+		}))
+	}
+}
