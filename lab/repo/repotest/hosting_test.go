@@ -41,13 +41,16 @@ func checkDependabot(t tree) []complaint {
 
 var (
 	usesAction = regexp.MustCompile(`^\s*-?\s*uses:\s*(\S+)`)
-	pinned     = regexp.MustCompile(`@(v[0-9]+|[0-9a-f]{40})$`)
-	grants     = regexp.MustCompile(`^\s*[a-z-]*:?\s*(write|write-all)\b`)
-	goImage    = regexp.MustCompile(`golang:([0-9]+\.[0-9]+)`)
+	pinned     = regexp.MustCompile(`uses:\s*\S+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$`)
+	grants     = regexp.MustCompile(`^(\s*)([a-z-]*):?\s*(write|write-all)\b`)
+	goImage    = regexp.MustCompile(`(?:golang:|go-version: ")([0-9]+\.[0-9]+)`)
 )
 
-// checkWorkflows: actions are pinned by a major tag or a commit, a workflow may only
-// read, and a container has the Go release of go.work.
+// mayWrite are the permissions that jobs of one workflow have: a release writes its draft and the attestation of it.
+var mayWrite = map[string][]string{".github/workflows/release.yml": {"contents", "id-token", "attestations"}}
+
+// checkWorkflows: actions are pinned by a commit, because whoever can move a tag of theirs would run as we do, with the
+// version for people and Dependabot; a workflow may only read, but for the jobs of a release; and the Go release is that of go.work.
 func checkWorkflows(t tree) []complaint {
 	var cs []complaint
 	release := ""
@@ -64,10 +67,10 @@ func checkWorkflows(t tree) []complaint {
 			cs = append(cs, complaint{p, 1, "no permissions at the top, so the default of the hosting applies; add contents: read"})
 		}
 		for i, l := range t.lines(p) {
-			if m := usesAction.FindStringSubmatch(l); m != nil && !pinned.MatchString(m[1]) {
-				cs = append(cs, complaint{p, i + 1, m[1] + " can change at any time; pin it by a major tag or a commit"})
+			if m := usesAction.FindStringSubmatch(l); m != nil && !strings.HasPrefix(m[1], "./") && !pinned.MatchString(l) {
+				cs = append(cs, complaint{p, i + 1, m[1] + " can change at any time; pin it by the 40 digits of a commit, with the version: @… # v1.2.3"})
 			}
-			if grants.MatchString(l) || strings.Contains(l, "write-all") {
+			if m := grants.FindStringSubmatch(l); m != nil && (len(m[1]) < 6 || !slices.Contains(mayWrite[p], m[2])) || strings.Contains(l, "write-all") {
 				cs = append(cs, complaint{p, i + 1, "a workflow only reads; remove the permission to write"})
 			}
 			if m := goImage.FindStringSubmatch(l); m != nil && m[1] != release {
@@ -133,13 +136,17 @@ func TestDependabotComplains(t *testing.T) {
 }
 
 func TestWorkflowsComplain(t *testing.T) {
-	const dir = ".github/workflows/"
+	const dir, digest = ".github/workflows/", "0123456789012345678901234567890123456789"
 	wantComplaints(t, checkWorkflows, treeOf(
 		"go.work", "go 1.26.0\n",
 		dir+"a.yml", "permissions:\n  contents: read\njobs:\n  a:\n    container: golang:1.25-bookworm\n    steps:\n      - uses: actions/checkout@v6\n      - uses: actions/x@main\n"+
-			"      - uses: actions/y@0123456789012345678901234567890123456789 # v1\n",
+			"      - uses: actions/y@"+digest+" # v1.2.3\n      - uses: actions/z@"+digest+"\n      - uses: actions/y@"+digest[1:]+" # v1.2.3\n    uses: ./.github/workflows/b.yml\n",
 		dir+"b.yml", "name: b\njobs:\n  b:\n    permissions:\n      contents: write\n",
+		dir+"release.yml", "permissions:\n  contents: write\njobs:\n  b:\n    permissions:\n      contents: write\n      packages: write\n    steps:\n      - uses: actions/setup-go@"+
+			digest+" # v6.0.0\n        with:\n          go-version: \"1.27\"\n",
 	),
-		dir+"a.yml:5: Go 1.25 is not the release", dir+"a.yml:8: actions/x@main can change",
-		dir+"b.yml:1: no permissions", dir+"b.yml:5: a workflow only reads")
+		dir+"a.yml:5: Go 1.25 is not the release", dir+"a.yml:7: actions/checkout@v6 can change", dir+"a.yml:8: actions/x@main can change",
+		dir+"a.yml:10: actions/z@"+digest+" can change", dir+"a.yml:11: actions/y@"+digest[1:]+" can change",
+		dir+"b.yml:1: no permissions", dir+"b.yml:5: a workflow only reads",
+		dir+"release.yml:2: a workflow only reads", dir+"release.yml:7: a workflow only reads", dir+"release.yml:11: Go 1.27 is not the release")
 }
