@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -36,8 +37,8 @@ func (s *stage) tag(mods []*module) error {
 	program := filepath.Join(s.dir, "tagged")
 	cmd := exec.Command("go", "build", "-o", program, ".")
 	cmd.Dir = filepath.Join(repository, "cmd", "fencelock")
-	cmd.Env = append(s.fresh("tagged"),
-		"GOFLAGS=-mod=readonly -modcacherw -trimpath -buildvcs=true", "GONOPROXY="+s.ours,
+	cmd.Env = append(slices.Clone(s.env), // what is compiled is used even if cold: the two builds before this one compared that
+		"GOMODCACHE="+filepath.Join(s.dir, "tagged-modules"), "GOFLAGS=-mod=readonly -modcacherw -trimpath -buildvcs=true", "GONOPROXY="+s.ours,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+fileURL(repository)+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+s.ours)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build at the tag %s: %w\n%s", tagOf("cmd/fencelock", s.version), err, out)
