@@ -53,7 +53,7 @@ func reports() []report {
 		{"lab/results/goals.md", wholePage, of("store", "lab/bench")},
 		{"lab/results/scale/units.json", machines, of("store", "lab/bench")},
 		{"lab/results/scale/growth.json", machines, of("store/redisstore", "lab/bench")},
-		{"docs/compatibility.md", testedCells, of("store")},
+		{"lab/results/versions.md", testedCells, of("store")},
 	}
 	for suite, folder := range map[string]string{
 		"redis": "redisstore", "quorum": "quorum", "etcd": "etcdstore", "zk": "zkstore", "memcached": "memcachestore", "postgres": "sqlstore", "mariadb": "sqlstore",
