@@ -22,16 +22,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 )
 
 // options are the flags.
@@ -94,7 +93,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	chosen = everyNth(chosen, max(o.oneOf, 1), commit())
+	chosen = everyNth(chosen, max(o.oneOf, 1), checkout.Commit("."))
 	if o.find {
 		each(len(chosen), func(i int) { fmt.Printf("mutants %s: %s\n", chosen[i].name, bins.find(chosen[i])) })
 		return nil
@@ -154,15 +153,6 @@ func everyNth(all []mutant, n int, commit string) (some []mutant) {
 		some = append(some, all[i])
 	}
 	return some
-}
-
-// commit returns the commit of the tree, or nothing if that is not known.
-func commit() string {
-	out, err := exec.Command("git", "rev-parse", "HEAD").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // attempt is one check that shall catch one mutant.

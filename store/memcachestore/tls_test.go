@@ -6,13 +6,12 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/internal/storetest"
 	"github.com/fencelock/fencelock/store/memcachestore"
 )
 
@@ -56,25 +55,12 @@ func TestTLS(t *testing.T) {
 	store, err := memcachestore.Open(t.Context(), "memcacheds://"+addr+"?tls_ca="+ca, nil)
 	must.OK(t, err)
 	defer store.Close()
-	c, err := fencelock.New(store, nil)
-	must.OK(t, err)
-	defer c.Close(t.Context())
-	l, err := c.Mutex("x").Lock(t.Context())
-	must.OK(t, err)
-	must.OK(t, l.Unlock(t.Context()))
-	for url, want := range map[string]string{
-		"memcacheds://" + addr:                                 "certificate is not trusted",
-		"memcacheds://" + server.Addr + "?tls_ca=" + ca:        "write memcached:// instead of memcacheds://",
-		"memcached://" + addr + "?tls_ca=" + ca:                "write memcacheds instead of memcached",
-		"memcacheds://" + addr + "?tls_ca=/nowhere&timeout=1s": "tls_ca",
-	} {
-		began := time.Now()
-		s, err := memcachestore.Open(t.Context(), url, nil)
-		if err == nil {
-			s.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v after %v, want an error with %q", url, err, time.Since(began), want)
-		}
-	}
+	locks, err := fencelock.New(store, nil)
+	storetest.Runs(t, locks, err)
+	storetest.Refused(t, storetest.ByURL(t), map[string]string{
+		"memcacheds://" + addr:                          "certificate is not trusted",
+		"memcacheds://" + server.Addr + "?tls_ca=" + ca: "write memcached:// instead of memcacheds://",
+		"memcached://" + addr + "?tls_ca=" + ca:         "write memcacheds instead of memcached",
+		"memcacheds://" + addr + "?tls_ca=/nowhere":     "tls_ca",
+	})
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/internal/storetest"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
@@ -31,24 +31,12 @@ func TestMySQLOverTLS(t *testing.T) {
 	store, err := sqlstore.Open(t.Context(), url+"&tls=true&tls_ca="+cert+"&tls_cert="+cert+"&tls_key="+key, nil)
 	must.OK(t, err)
 	defer store.Close()
-	c, err := fencelock.New(store, nil)
-	must.OK(t, err)
-	defer c.Close(t.Context())
-	l, err := c.Mutex("x").Lock(t.Context())
-	must.OK(t, err)
-	must.OK(t, l.Unlock(t.Context()))
-	for parameters, want := range map[string]string{
-		"":                          "Access denied",
-		"&tls=true":                 "certificate is not trusted",
-		"&tls=true&tls_ca=/nowhere": "tls_ca",
-		"&tls=true&tls_server_name=h&tls_ca=" + cert: "another name",
-	} {
-		s, err := sqlstore.Open(t.Context(), url+parameters, nil)
-		if err == nil {
-			s.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want an error with %q", parameters, err, want)
-		}
-	}
+	locks, err := fencelock.New(store, nil)
+	storetest.Runs(t, locks, err)
+	storetest.Refused(t, storetest.ByURL(t), map[string]string{
+		url:                               "Access denied",
+		url + "&tls=true":                 "certificate is not trusted",
+		url + "&tls=true&tls_ca=/nowhere": "tls_ca",
+		url + "&tls=true&tls_server_name=h&tls_ca=" + cert: "another name",
+	})
 }
