@@ -3,9 +3,9 @@
 // Command rehearse publishes the modules of the repository to a proxy in a
 // temporary folder and builds each as its users get it, without go.work:
 //
-//	git ls-files ──▶ copies ──▶ require ours, tidy, build, vet ──▶ zip ──▶ proxy
-//	                               ▲  in the order of their imports          │
-//	                               └─────────────────────────────────────────┘
+//	git ls-files ──▶ copies ──▶ require ours, tidy, vet ──▶ zip ──▶ proxy
+//	                               ▲  in the order of their imports   │
+//	                               └──────────────────────────────────┘
 //	a program of a user ──▶ tidy, list ──▶ what it downloads, what it links
 //
 // With -release it goes on as the first users of a release do, from the proxy alone:
@@ -30,6 +30,7 @@
 //	go run ./lab/repo/rehearse -release      # and everything that is left of a release
 //	go run ./lab/repo/rehearse -cold         # the same, with nothing compiled or downloaded before
 //	go run ./lab/repo/rehearse -apart        # the modules with their own go.work, too; minutes
+//	go run ./lab/repo/rehearse -keep DIR     # leave what was published in DIR, to try it by hand
 package main
 
 import (
@@ -43,7 +44,7 @@ import (
 // options are the flags.
 type options struct {
 	write, sums, release, cold, apart bool
-	raise                             string
+	raise, keep                       string
 }
 
 func main() {
@@ -54,6 +55,7 @@ func main() {
 	flag.BoolVar(&o.release, "release", false, "go on as the first users of a release do")
 	flag.BoolVar(&o.cold, "cold", false, "as -release, and compile and download everything again where that matters")
 	flag.BoolVar(&o.apart, "apart", false, "include the modules with their own go.work, which require hundreds of others")
+	flag.StringVar(&o.keep, "keep", "", "leave the proxy in this new folder, and print the settings with which the go command uses it")
 	flag.Parse()
 	o.write = o.write || o.raise != ""
 	o.release = o.release || o.cold
@@ -69,11 +71,13 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "rehearse")
+	dir, err := o.folder()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	if o.keep == "" {
+		defer os.RemoveAll(dir)
+	}
 	mods, err := readModules(top, o.apart)
 	if err != nil {
 		return err
@@ -91,7 +95,7 @@ func run(o options) error {
 		if err := s.publish(m); err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
 		}
-		fmt.Printf("rehearse: %d of %d: %s@%s: tidy, build, vet, published: %.1f s\n", i+1, len(mods), m.path, s.version, time.Since(start).Seconds())
+		fmt.Printf("rehearse: %d of %d: %s@%s: tidy, vet, published: %.1f s\n", i+1, len(mods), m.path, s.version, time.Since(start).Seconds())
 	}
 	for _, u := range users(mods) {
 		if err := s.use(u); err != nil {
@@ -99,10 +103,26 @@ func run(o options) error {
 		}
 	}
 	fmt.Println("ok rehearse: every module builds alone")
+	if o.keep != "" {
+		// The checksum database knows neither these nor, where it cannot be reached, any other.
+		fmt.Printf("rehearse: to use what was published: export GOWORK=off GOSUMDB=off GOPROXY=%s,$(go env GOPROXY)\n", fileURL(s.proxy()))
+	}
 	if o.release {
 		return s.release(mods)
 	}
 	return nil
+}
+
+// folder is where everything is put.
+func (o options) folder() (string, error) {
+	if o.keep == "" {
+		return os.MkdirTemp("", "rehearse")
+	}
+	dir, err := filepath.Abs(o.keep)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Mkdir(dir, 0o755) // an earlier rehearsal must not be mixed in
 }
 
 // stage is where a rehearsal happens.

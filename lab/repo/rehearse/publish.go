@@ -73,8 +73,10 @@ func (s *stage) publish(m *module) error {
 	if err := s.compareTidied(dir, m); err != nil {
 		return err
 	}
-	for _, verb := range []string{"build", "vet"} {
-		if _, err := s.command(dir, verb, "./..."); err != nil {
+	// vet type-checks every package and its tests. Building them, too, took as long again and found nothing more; the
+	// programs of users are built below. Nobody can require lab: that its go.mod is tidy is enough.
+	if m.dir != "lab" {
+		if _, err := s.command(dir, "vet", "./..."); err != nil {
 			return err
 		}
 	}
