@@ -58,6 +58,11 @@ const pgIdentity = `((SELECT system_identifier FROM pg_control_system())::text |
 // another cluster have another {server}, and the statements that compare the identity follow.
 const pgServer = `(date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint::text`
 
+// pgUndone is {undone} on PostgreSQL: which of the claims in $4, names by number, the rows name, as granted or as broken.
+const pgUndone = `(SELECT jsonb_agg(r.n::bigint) FROM jsonb_each_text(CAST($4 AS text)::jsonb) AS r (n, name) JOIN {p}lock l ON l.name = r.name
+  WHERE l.holder = $1 AND l.seq = r.n::bigint OR l.grants @> jsonb_build_array(jsonb_build_object('s', $1, 'n', r.n::bigint))
+    OR l.marks @> jsonb_build_array(jsonb_build_object('s', $1, 'n', r.n::bigint, 'k', '` + lockrow.Broken + `')))`
+
 // clocks is {now}. The functions do not depend on the session's time zone.
 var clocks = map[Dialect]string{
 	PostgreSQL: `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`,
@@ -97,7 +102,7 @@ func newTexts(d Dialect, prefix, ident, server string, listen bool) texts {
 	}
 	fill := func(name, body, notify, wanted string) string {
 		body = strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{server}", server, "{j}", json, "{first}", first, "{before}", before, "{notify}", notify, "{wanted}", wanted).
-			Replace(strings.ReplaceAll(body, "{free}", free))
+			Replace(strings.NewReplacer("{free}", free, "{undone}", pgUndone).Replace(body))
 		if d == PostgreSQL {
 			body = numbered(body)
 		}

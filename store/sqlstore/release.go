@@ -90,7 +90,7 @@ const longQueue = 8
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	s := ss.store
 	known, _ := s.recent.of(w.Name)
-	if !known.contended() && ss.released.room() { // most likely nobody waits
+	if !known.contended() && (s.dialect == MySQL || ss.released.room(w.Name)) { // most likely nobody waits
 		if done, err := ss.unlock(ctx, w); done || err != nil {
 			return done, err
 		}
@@ -127,12 +127,11 @@ func (ss *session) Close(ctx context.Context) error {
 	// Before the statement: when it fails, the session is over for this process anyway.
 	_ = ss.over(driver.ErrGone)
 	ss.store.listener.leave(ss)
-	_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
+	names, err := ss.end(ctx)
 	if err != nil {
 		return err
 	}
 	ss.mu.Lock()
-	var names []string
 	for _, name := range ss.claims {
 		names = append(names, name)
 	}

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -21,6 +23,9 @@ import (
 //	crash           x names the claim again
 //	settle          finds it, and withdraws it; this commit waits for the disk
 //	settle          does not find it, and waits for the disk: x is forgotten
+//
+// An operator may break the claim that came back before it is found. Nobody else would withdraw it then, so it is found broken, too. Close ends
+// the session by a statement that finds the same.
 //
 // Nothing else can go wrong: the log has an order, so the commit of whoever acquires the lock next makes the release durable, too.
 //
@@ -39,11 +44,17 @@ const (
 	maxReleased = 2 * settleAt
 )
 
-// room reports whether one more can be remembered.
-func (r *releases) room() bool {
+// room reports whether the release of one more lock can be remembered.
+func (r *releases) room(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.of) < maxReleased
+	return len(r.of) < maxReleased && plainInJSON(name)
+}
+
+// plainInJSON reports whether JSON has a name without escapes beyond ASCII. Go escapes bytes that are not UTF-8, and two separators. A database
+// whose encoding is not UTF-8 takes the bytes, but rejects the escapes: no release could be settled in one list with such a name.
+func plainInJSON(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsAny(name, "\u2028\u2029")
 }
 
 // add remembers a release, and reports whether there are many.
@@ -62,6 +73,13 @@ func (r *releases) begin() map[uint64]string {
 		return nil
 	}
 	r.settling = true
+	return maps.Clone(r.of)
+}
+
+// all returns what is remembered.
+func (r *releases) all() map[uint64]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return maps.Clone(r.of)
 }
 
@@ -94,15 +112,7 @@ func (ss *session) settleSoon() {
 // settle returns which of the releases are on disk for good. Those that were undone it withdraws again; they stay
 // remembered, and the next call finds out what became of them.
 func (ss *session) settle(ctx context.Context, list map[uint64]string) map[uint64]string {
-	var found sql.NullString
-	var undone []uint64
-	text, err := json.Marshal(list)
-	if err == nil {
-		err = ss.store.row(ctx, "settle", []any{ss.sid, ss.generation, ss.inc, string(text)}, []any{&found})
-	}
-	if err == nil && found.Valid {
-		err = json.Unmarshal([]byte(found.String), &undone)
-	}
+	undone, err := ss.undone(ctx, "settle", list)
 	if err != nil {
 		return nil
 	}
@@ -114,4 +124,32 @@ func (ss *session) settle(ctx context.Context, list map[uint64]string) map[uint6
 	}
 	maps.DeleteFunc(list, func(seq uint64, _ string) bool { return slices.Contains(undone, seq) })
 	return list
+}
+
+// undone runs a statement that returns which of the releases a crash has undone. It returns sql.ErrNoRows without a session.
+func (ss *session) undone(ctx context.Context, statement string, list map[uint64]string) (seqs []uint64, err error) {
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	var found sql.NullString
+	err = ss.store.row(ctx, statement, []any{ss.sid, ss.generation, ss.inc, string(text)}, []any{&found})
+	if err == nil && found.Valid {
+		err = json.Unmarshal([]byte(found.String), &seqs)
+	}
+	return seqs, err
+}
+
+// end ends the session in the store. It returns the locks whose release a crash has undone: claims may wait behind them.
+func (ss *session) end(ctx context.Context) (names []string, err error) {
+	if ss.store.dialect == MySQL {
+		_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
+		return nil, err
+	}
+	list := ss.released.all()
+	seqs, err := ss.undone(ctx, "closeSession", list)
+	for _, seq := range seqs {
+		names = append(names, list[seq])
+	}
+	return names, unlessNone(err)
 }

@@ -5,8 +5,10 @@
 package sqlstore_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -219,6 +221,68 @@ func TestUnlockAndCloseAndACrash(t *testing.T) {
 		f.undone(t)
 		granted(t, open(t, f), queued(1, "x"))
 	})
+}
+
+// TestWaiterBehindAnUndoneUnlockAndClose: the session whose unlock was undone is closed before it has repeated the unlock. A claim that waits
+// behind it is granted at once, and not when it next looks after the holder.
+func TestWaiterBehindAnUndoneUnlockAndClose(t *testing.T) {
+	t.Parallel()
+	f := newForgetful(t)
+	ss, _ := f.unlocked(t, time.Minute)
+	f.crash(t, true)
+	f.undone(t)
+	other := open(t, f)
+	out := attempt(t, other, queued(1, "x"), driver.Queued)
+	must.OK(t, ss.Close(ctxb))
+	ctx, cancel := context.WithTimeout(ctxb, out.PollAfter/2)
+	defer cancel()
+	if out, err := other.Await(ctx, queued(1, "x")); err != nil || out.State != driver.Granted {
+		t.Errorf("the claim that waits is %v, %v", out.State, err)
+	}
+}
+
+// TestUndoneUnlockIsBroken: an operator breaks what a crash brought back. The process has released it, so its core does not withdraw it:
+// the session does, or it would be told of the break at each keep-alive, and both rows would stay out of the short statements.
+func TestUndoneUnlockIsBroken(t *testing.T) {
+	t.Parallel()
+	f := newForgetful(t)
+	ss, _ := f.unlocked(t, time.Minute)
+	f.crash(t, true)
+	f.undone(t)
+	st, err := f.Inspect(ctxb, "x")
+	must.OK(t, err)
+	_, err = f.Break(ctxb, "x", st.Holders[0].Token)
+	must.OK(t, err)
+	eventually(t, "that the break is not reported any more", func() bool {
+		renewal, err := ss.KeepAlive(ctxb)
+		sqlstore.AwaitSweep(f.Store)
+		return err == nil && len(renewal.Broken) == 0 && sqlstore.Released(ss) == 0
+	})
+	withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasBroken)
+}
+
+// TestReleaseOfANameThatIsNotText: a database whose encoding is not UTF-8 takes any bytes as a name, but not in JSON.
+// Such a release waits for the disk, or the others could not be settled beside it.
+func TestReleaseOfANameThatIsNotText(t *testing.T) {
+	t.Parallel()
+	port := need(t, onPostgres.start).Port
+	must.OK(t, exec(onPostgres.connect(t, port), "CREATE DATABASE bytes TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING 'SQL_ASCII'"))
+	db, err := sql.Open(onPostgres.driver, strings.Replace(pgSource(port), "/postgres?", "/bytes?", 1))
+	must.OK(t, err)
+	t.Cleanup(func() { db.Close() })
+	opts := onPostgres.space(t, db)
+	ss := open(t, onPostgres.store(t, db, &opts))
+	for i, name := range []string{"text é", "bytes \xff", "line \u2028", "paragraph \u2029"} {
+		attempt(t, ss, plain(uint64(i), name), driver.Granted)
+		withdraw(t, ss, driver.Withdrawal{Seq: uint64(i), Name: name}, driver.WasGranted)
+	}
+	if n := sqlstore.Released(ss); n != 1 {
+		t.Errorf("%d releases are remembered, want that of text only", n)
+	}
+	sqlstore.Settle(ss)
+	if n := sqlstore.Released(ss); n != 0 {
+		t.Errorf("%d releases are not settled", n)
+	}
 }
 
 // TestReleasesAreBounded: beyond the bound they wait for the disk. None is forgotten by a failure. Many are settled before a keep-alive comes.

@@ -67,9 +67,6 @@ UPDATE {p}incarnation SET grace_end = {now} + max_ttl WHERE id = 1 AND grace_end
 -- the statement's beginning, and a keep-alive that began later may have come first.
 UPDATE {p}session SET ends = {now} + ttl WHERE id = ? AND generation = ? AND ends > {now} + 2 * ttl + 60000000
 
--- name: closeSession
-DELETE FROM {p}session WHERE id = ? AND generation = ? AND inc = ?
-
 -- name: reclaimedAll
 UPDATE {p}session SET done = inc WHERE id = ? AND generation = ? AND inc = ?
 

@@ -172,6 +172,9 @@ WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.generation = {p}lock.generation AND h.ends > {now}
     AND ({p}lock.inc = ? OR h.done <> ?))
 
+-- name: closeSession
+DELETE FROM {p}session WHERE id = ? AND generation = ? AND inc = ?
+
 -- name: renewHandoffLock
 -- Frees a handoff lock and takes another.
 SELECT RELEASE_LOCK(?), GET_LOCK(?, 0)

@@ -62,8 +62,12 @@ WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
 -- in the log before its own commit, which waits for the disk, and both are of one backend, so there is no crash in between.
 -- For that it must write a row, and no other process writes this one. A commit that wrote nothing would not wait.
 UPDATE {p}session AS s SET ends = s.ends WHERE s.id = $1 AND s.generation = $2 AND s.inc = $3
-RETURNING (SELECT jsonb_agg(r.n::bigint) FROM jsonb_each_text(CAST($4 AS text)::jsonb) AS r (n, name) JOIN {p}lock l ON l.name = r.name
-  WHERE l.holder = $1 AND l.seq = r.n::bigint OR l.grants @> jsonb_build_array(jsonb_build_object('s', $1, 'n', r.n::bigint)))
+RETURNING {undone}
+
+-- name: closeSession
+-- Returns the same: claims that wait behind a release that was undone must be granted.
+DELETE FROM {p}session AS s WHERE s.id = $1 AND s.generation = $2 AND s.inc = $3
+RETURNING {undone}
 
 -- name: attempt
 -- A plain claim for a lock that is free: the row is updated, or made. In the second
