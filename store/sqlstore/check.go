@@ -66,6 +66,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 var postgresFacts = []string{
 	`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'default_transaction_read_only')`,
 	`SELECT 'recovery', pg_is_in_recovery()::text`,
+	`SELECT 'set_config', has_function_privilege('pg_catalog.set_config(text, text, boolean)', 'EXECUTE')::text`,
 	`SELECT 'notify_queue', round(100 * pg_notification_queue_usage())::text`,
 	`SELECT 'replicas', count(*)::text FROM pg_stat_replication`,
 	// Of other roles a role may see less; then the number of transactions since is all there is.

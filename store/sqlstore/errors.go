@@ -97,6 +97,8 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("sqlstore: %s: %s: %w: %w", op, noIdentity(missingFunction(err)), driver.ErrRefused, err)
 	case among(forbidden, c) && op == "migrate":
 		return fmt.Errorf("sqlstore: %s: %w; use a role that may create tables, once, and then: %s", op, err, s.grantsText())
+	case among(forbidden, c) && strings.Contains(err.Error(), "set_config"):
+		return fmt.Errorf("sqlstore: %s: %w; the role needs: %s", op, err, grantSetConfig)
 	case among(forbidden, c):
 		return fmt.Errorf("sqlstore: %s: %w; the role needs: %s", op, err, s.grantsText())
 	case c != "":
@@ -106,6 +108,9 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 	}
 	return wrap(driver.ErrUnknown)
 }
+
+// grantSetConfig lets a role say of a statement that it need not wait for the disk. Every role may, unless that was revoked.
+const grantSetConfig = "GRANT EXECUTE ON FUNCTION set_config TO ROLE"
 
 // identifying are the functions by which a PostgreSQL server says who it is.
 var identifying = []string{"pg_current_wal_lsn", "pg_walfile_name", "pg_control_system"}

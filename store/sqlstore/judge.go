@@ -61,6 +61,9 @@ func judgePostgres(f *facts, add adder) {
 		reason, fix, _ := strings.Cut(noIdentity(f.missing), "; ")
 		add(driver.Danger, "identity", reason, fix)
 	}
+	if f.values["set_config"] == "false" {
+		add(driver.Danger, "permissions", "the role may not use set_config: no caller can wait for a lock, and an unlock waits for the next keep-alive", "the owner of the database runs: "+grantSetConfig)
+	}
 	if f.values["recovery"] == "true" {
 		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the primary: target_session_attrs=read-write with all hosts in the URL")
 	}

@@ -97,6 +97,38 @@ func TestGrantsAreEnough(t *testing.T) {
 	})
 }
 
+// TestRoleWithoutSetConfig: a lock could be taken, but neither waited for nor unlocked before the next keep-alive. Check finds it, and
+// the error of the unlock does not send the operator to the tables.
+func TestRoleWithoutSetConfig(t *testing.T) {
+	t.Parallel()
+	port := need(t, onPostgres.start).Port
+	must.OK(t, exec(onPostgres.connect(t, port), "CREATE DATABASE hardened"))
+	in := func(role string) *sql.DB {
+		db, err := sql.Open(onPostgres.driver, strings.NewReplacer("/postgres?", "/hardened?", "postgres@", role+"@").Replace(pgSource(port)))
+		must.OK(t, err)
+		t.Cleanup(func() { db.Close() })
+		return db
+	}
+	admin := in("postgres")
+	opts := onPostgres.space(t, admin)
+	s := onPostgres.store(t, in("hardened"), &opts)
+	must.OK(t, exec(admin, "CREATE ROLE hardened LOGIN; "+s.Grants("hardened")))
+	must.OK(t, exec(admin, "REVOKE EXECUTE ON FUNCTION set_config FROM PUBLIC"))
+	if findings, err := s.Check(ctxb); err != nil || !has(findings, "permissions") {
+		t.Errorf("Check found %v, %v", findings, err)
+	}
+	ss := open(t, s)
+	attempt(t, ss, plain(1, "x"), driver.Granted)
+	_, err := ss.Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: "x"})
+	if err == nil || !strings.Contains(err.Error(), "GRANT EXECUTE ON FUNCTION set_config") || strings.Contains(err.Error(), "GRANT SELECT") {
+		t.Errorf("the unlock: %v", err)
+	}
+	must.OK(t, exec(admin, "GRANT EXECUTE ON FUNCTION set_config TO hardened"))
+	if findings, err := s.Check(ctxb); err != nil || has(findings, "permissions") {
+		t.Errorf("with the permission Check found %v, %v", findings, err)
+	}
+}
+
 // use does a bit of everything.
 func use(t *testing.T, s *sqlstore.Store) {
 	c := client(t, s, 10*time.Second)

@@ -195,7 +195,7 @@ func TestJudge(t *testing.T) {
 		{PostgreSQL, "", "", ""}, {MySQL, "", "", ""},
 		{PostgreSQL, "server_version_num", "120005", "version"}, {PostgreSQL, "fsync", "off", "fsync"},
 		{PostgreSQL, "synchronous_commit", "off", "synchronous-commit"}, {PostgreSQL, "full_page_writes", "off", "full-page-writes"},
-		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
+		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "set_config", "false", "permissions"}, {PostgreSQL, "set_config", "true", ""}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
 		{PostgreSQL, "table lock", "missing", "tables"}, {PostgreSQL, "table lock", "unlogged", "unlogged"}, {PostgreSQL, "table session", "forbidden", "permissions"},
 		{PostgreSQL, "snapshot_seconds", "301", "old-snapshot"}, {PostgreSQL, "snapshot_seconds", "300", ""}, {PostgreSQL, "snapshot_age", "200001", "old-snapshot"}, {PostgreSQL, "snapshot_age", "200000", ""},
 		{PostgreSQL, "notify_queue", "51", "notify-queue"}, {PostgreSQL, "notify_queue", "50", ""}, {PostgreSQL, "default_transaction_read_only", "on", "read-only"}, {MySQL, "tx_read_only", "ON", "read-only"}, {MySQL, "transaction_read_only", "ON", "read-only"},
