@@ -82,6 +82,9 @@ pictures: ## render every SVG, light and dark, into the folder TO; needs Chromiu
 bench-quick: ## count commands and processor time on Redis in a minute; fails below lab/bench/floors.txt
 	go run ./lab/bench -quick
 
+evidence: ## run everything that is measured before a release, and write lab/results/evidence.md; many hours, goes on where it stopped
+	go run ./lab/repo/evidence
+
 vulncheck: ## known vulnerabilities in what each module calls; needs the network
 	@for d in $(MODULES); do echo "vulncheck: $$d"; (cd $$d && go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...) || exit 1; done
 

@@ -26,7 +26,7 @@ real servers: ` + "`make interop`" + ` wrote this page. [sharing.md](../../docs/
 - *yes* passed, **no** failed, – this version has not got it, *overlap*: the two libraries do not exclude each other
   ([sharing.md](../../docs/sharing.md#curator)), which the run showed, *not played*: no result yet.
 - Not on this page: how soon a waiter is woken, as a multiple of a handoff inside Java (` + "`make figures-interop`" + `,
-  [figures](interop-figures.md)); with SET NX and Redlock, a waiter that is killed or paused (it polls, and no process waits for it), and a
+  [figures](evidence.md)); with SET NX and Redlock, a waiter that is killed or paused (it polls, and no process waits for it), and a
   server that restarts or whose replies are lost (tests of package setnxstore).
 `
 

@@ -20,7 +20,7 @@ type report struct {
 }
 
 var (
-	wholePage   = regexp.MustCompile(`(?s)^.+$`)
+	commands    = regexp.MustCompile("(?m)^\\| `(make|go) .*$")
 	machines    = regexp.MustCompile(`(?s)"Machine": \{.*?"Go":[^}]*`)
 	oneResult   = regexp.MustCompile(`(?s)^.{1,400}`) // the commit is at the beginning
 	seeds       = regexp.MustCompile(`(?m)^Seed [0-9]+, .*$`)
@@ -48,9 +48,7 @@ func reports() []report {
 	all := []report{
 		{"lab/results/torture.md", seeds, of("store", "lab/torture")},
 		{"lab/results/interop.md", playedOn, of("store", "lab/interop")},
-		{"lab/results/interop-figures.md", wholePage, of("store", "lab/interop")},
-		{"lab/results/adapters.md", wholePage, of("adapters", "lab/adapters")},
-		{"lab/results/goals.md", wholePage, of("store", "lab/bench")},
+		{"lab/results/evidence.md", commands, of("store")},
 		{"lab/results/scale/units.json", machines, of("store", "lab/bench")},
 		{"lab/results/scale/growth.json", machines, of("store/redisstore", "lab/bench")},
 		{"lab/results/versions.md", testedCells, of("store")},
