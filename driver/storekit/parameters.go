@@ -70,8 +70,8 @@ func List(to *[]string) func(string) error {
 }
 
 // Read reads a query, which is the part of a URL after the question mark. A parameter
-// that is not known is an error, with the one that was probably meant. Errors begin with
-// the name of the store's package.
+// that is not known is an error, with the one that was probably meant, and so is one with two values: the
+// first would win without a word. Errors begin with the name of the store's package.
 func (p Parameters) Read(pkg, query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -81,6 +81,9 @@ func (p Parameters) Read(pkg, query string) error {
 		read := p[name]
 		if read == nil {
 			return p.unknown(pkg, name)
+		}
+		if len(slices.Compact(values[name])) > 1 {
+			return fmt.Errorf("%s: the URL has the parameter %s twice, with different values; leave one of them out", pkg, name)
 		}
 		if err := read(values.Get(name)); err != nil {
 			return unread(pkg, name, err)

@@ -53,6 +53,17 @@ func TestParametersOfOthersAreLeft(t *testing.T) {
 	}
 }
 
+// TestParameterWithTwoValuesIsAnError: neither of them wins. A grace=true behind a grace=false would otherwise do nothing.
+func TestParameterWithTwoValuesIsAnError(t *testing.T) {
+	const want = "x: the URL has the parameter grace twice, with different values; leave one of them out"
+	for query, wrong := range map[string]bool{"grace=false&max_ttl=2s&grace=true": true, "grace=true&grace=true": false} {
+		var s settings
+		if err := s.parameters().Read("x", query); (err != nil) != wrong || wrong && err.Error() != want {
+			t.Errorf("%s: got %+v, %v", query, s, err)
+		}
+	}
+}
+
 // TestWrongParameterIsNamed: with the one that was meant, and without what may be a secret.
 func TestWrongParameterIsNamed(t *testing.T) {
 	for query, want := range map[string]string{
