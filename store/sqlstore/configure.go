@@ -62,7 +62,7 @@ func (s *Store) Configure(ctx context.Context, name, value string) error {
 		return err
 	}
 	if to := change(m.rules); to.and(m.rules) == to {
-		return s.strengthen(ctx, m.inc, to)
+		return s.strengthen(ctx, m.inc, change(rules{})) // what was read of the other setting may be weaker by now
 	}
 	var rest time.Duration
 	var more int

@@ -109,6 +109,27 @@ func TestLoweringBesideOpen(t *testing.T) {
 	})
 }
 
+// TestRaisingBesideSwitchingOff: one operator raises max_ttl, and another one switches grace off meanwhile. Grace stays off.
+func TestRaisingBesideSwitchingOff(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		n := newNamespace(t, k, server)
+		n.old()
+		must.OK(t, n.session(n.process(true, 0), time.Second).Close(ctxb))
+		b := k.behind(t, server)
+		s := k.store(t, k.connect(t, b.proxy.Port), &n.opts)
+		var once sync.Once
+		b.proxy.Filter(func(_ int, toServer bool, data []byte) bool {
+			if toServer && bytes.Contains(data, []byte("fencelock strengthen */")) {
+				once.Do(func() { must.OK(t, n.process(false, 0).Configure(ctxb, "grace", "false")) })
+			}
+			return true
+		})
+		must.OK(t, s.Configure(ctxb, "max_ttl", "30s"))
+		n.wantSettings(s, "after both", "false", "30s")
+	})
+}
+
 // TestOpenWaitsForLowering: a session is not opened by settings that are being changed.
 func TestOpenWaitsForLowering(t *testing.T) {
 	t.Parallel()
