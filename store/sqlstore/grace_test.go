@@ -189,6 +189,39 @@ func TestRestOfTheGracePeriod(t *testing.T) {
 	})
 }
 
+// TestRestOfTheGracePeriodPutsNothingBackAfterANewerGrant: a stranger was the first after a loss. The lease of before is put back
+// if the stranger was granted nothing, and lost if it was granted the lock, and has released it (R4).
+func TestRestOfTheGracePeriodPutsNothingBackAfterANewerGrant(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		for _, granted := range []bool{false, true} {
+			n := newNamespace(t, k, server)
+			n.old()
+			asks, req := n.process(true, 0), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 15 * time.Second}
+			ss, _, err := asks.Open(ctxb, req)
+			must.OK(t, err)
+			token := attempt(t, ss, plain(1, "x"), driver.Granted).Token
+			n.empty()
+			stranger := n.session(n.process(false, 0), 5*time.Second)
+			if granted {
+				attempt(t, stranger, plain(1, "x"), driver.Granted)
+				_, err = stranger.Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: "x"})
+				must.OK(t, err)
+			}
+			req.Before = ss
+			ss, _, err = asks.Open(ctxb, req)
+			must.OK(t, err)
+			queued := plain(2, "x")
+			queued.Queue = true
+			attempt(t, stranger, queued, driver.Queued) // it makes the row of a lock that has none
+			kept, err := ss.Reclaim(ctxb, []driver.Held{{Claim: *plain(1, "x"), Token: token}}, true)
+			if err != nil || kept[0] == granted {
+				t.Errorf("a stranger was granted the lock: %v; the lease was kept: %v, %v", granted, kept, err)
+			}
+		}
+	})
+}
+
 // TestLossInAGracePeriod: a second loss does not shorten the grace period of the first.
 func TestLossInAGracePeriod(t *testing.T) {
 	t.Parallel()

@@ -95,7 +95,9 @@ func (st *State) remove(i int, keep time.Duration) {
 
 // Reclaim answers whether a grant is held now. One that survived is; one that is
 // missing can only be put back while nothing newer can have been granted and gone
-// again, which is during grace.
+// again. That is during grace, unless a process that knew of none began the incarnation: a counter above
+// the floor was given out since. The floor rises when rows of free locks are removed, after a minute, so a lease with a longer TTL
+// may come back after such a row is gone.
 func (st *State) Reclaim(c Claim, token driver.Token) bool {
 	st.Refresh()
 	counter := int64(token.Base()) / driver.TokenStep
@@ -110,7 +112,7 @@ func (st *State) Reclaim(c Claim, token driver.Token) bool {
 		st.downgrade(i, c)
 		return true
 	}
-	if st.marked(c.Session, c.Seq, Tombstoned, Spent, Broken) || st.Grace() == 0 || counter < st.Reclaimed {
+	if st.marked(c.Session, c.Seq, Tombstoned, Spent, Broken) || st.Grace() == 0 || st.Counter > st.Floor || counter < st.Reclaimed {
 		return false
 	}
 	// A repeated attempt may have come first and be queued.
