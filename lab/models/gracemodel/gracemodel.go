@@ -15,6 +15,7 @@
 //
 //	A grant in a namespace with grace never overlaps with another lease. It does not matter
 //	which process began the incarnation, nor what that process asks for.
+//	No lost grant is put back after a newer one.
 //
 // What nobody can decide is left out: the server lost the marker, or has an older one, and the first process to come
 // has neither asked for grace nor ever seen it, or knows of no max_ttl as high as the TTL of a holder. What is granted
@@ -49,10 +50,12 @@ const (
 	Declared
 	// Margin: max_ttl is longer than a TTL by as long as a replaced server keeps sessions alive.
 	Margin
+	// Newest: a lost grant is not put back if another one was made since the incarnation began.
+	Newest
 	rules
 )
 
-var names = [rules]string{Property: "property", Remembered: "remembered", Rest: "rest", Highest: "highest", Known: "known", Declared: "declared", Margin: "margin"}
+var names = [rules]string{Property: "property", Remembered: "remembered", Rest: "rest", Highest: "highest", Known: "known", Declared: "declared", Margin: "margin", Newest: "newest"}
 
 // String returns the name of the rule.
 func (r Rule) String() string { return names[r] }
@@ -88,6 +91,7 @@ type marker struct {
 	max, longest      uint8
 	facts             facts
 	holder, holderInc uint8 // number of the process plus 1
+	granted           bool  // in this incarnation
 	ends              [most]uint8
 }
 

@@ -14,7 +14,7 @@ var scenes = []Scene{
 	{Name: "rolling, everything is lost", Ticks: 7, Losses: 1, Flush: true, Processes: []Process{{TTL: 2, Max: 2, Asks: true}, {TTL: 2, Max: 2}},
 		Shows: []Rule{Remembered}},
 	{Name: "a stranger is first", Ticks: 7, Losses: 1, Flush: true, Processes: []Process{{TTL: 2, Max: 2, Asks: true}, {TTL: 2, Max: 2, Later: true}, {TTL: 2, Max: 2, Asks: true, Later: true}},
-		Shows: []Rule{Rest}},
+		Shows: []Rule{Rest, Newest}},
 	{Name: "max_ttl is raised, failover", Ticks: 6, Losses: 1, Failover: true, Processes: []Process{{TTL: 2, Max: 2, Asks: true}, {TTL: 1, Max: 1, Asks: true, Later: true}},
 		Shows: []Rule{Highest}},
 	{Name: "a stranger with a lower max_ttl is first", Ticks: 5, Losses: 1, Flush: true, Shows: []Rule{Rest},

@@ -125,9 +125,12 @@ func (m *search) open(s *state, i int) {
 func (m *search) reclaim(s *state, i int) {
 	p, v := &s.procs[i], &s.srv
 	own := int(v.holder) == i+1 && v.ends[i] > s.now
-	if !p.holds || !own && (v.over <= s.now || v.holder != 0 && v.holderInc == v.inc) {
+	if !p.holds || !own && (v.over <= s.now || v.holder != 0 && v.holderInc == v.inc || v.granted && m.on(Newest)) {
 		p.holds = false
 		return
+	}
+	if !own && v.granted {
+		m.found = fmt.Sprintf("p%d gets its lost grant back after a newer one", i)
 	}
 	v.holder, v.holderInc = uint8(i+1), v.inc
 }
@@ -174,7 +177,7 @@ func (m *search) acquire(s state, i int) {
 			m.found = fmt.Sprintf("p%d is granted the lock while p%d holds it", i, o)
 		}
 	}
-	t.srv.holder, t.srv.holderInc = uint8(i+1), v.inc
+	t.srv.holder, t.srv.holderInc, t.srv.granted = uint8(i+1), v.inc, true
 	t.procs[i].holds = true
 	m.reach(t, act)
 }

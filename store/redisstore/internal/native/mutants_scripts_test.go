@@ -92,7 +92,7 @@ var scriptMutants = []scriptMutant{
 	{"reclaim-last-forgotten", "reclaim", "restart", "  s.reclaimed = inc\n", ""},
 	{"reclaim-not-confirmed", "reclaim", "restart", "    g[INC] = inc\n    rewrite(k, g)\n", ""},
 	{"reclaim-not-shared", "reclaim", "older", "    downgrade(k, g, e)\n", ""},
-	{"reclaim-after-grace", "reclaim", "grace, late reclaim", "grace() == 0 or call('HEXISTS'", "call('HEXISTS'"},
+	{"reclaim-after-grace", "reclaim", "grace, late reclaim", "grace() == 0 or this.before == 0 or call('HEXISTS'", "call('HEXISTS'"},
 	{"reclaim-tombstone", "reclaim", "grace, newer first", "call('HEXISTS', H, 'b' .. id) == 1 or ", ""},
 	{"reclaim-after-a-newer", "reclaim", "grace, newer first", " or (floor and counter < tonumber(floor)) then", " then"},
 	{"reclaim-beside-exclusive", "reclaim", "grace, beside others", "local room = not exclusive(sure)", "local room = true"},

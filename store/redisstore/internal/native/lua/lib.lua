@@ -16,8 +16,8 @@
 -- Fields of H:
 --   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
 --              counts (6 bytes, ms), 1 if there is grace, max_ttl (6 bytes, ms), end of the grace period (6 bytes, ms),
---              then run id, layout, replication id, 1 if there was a replication backlog, end of the grace period with which
---              the incarnation began (ms)
+--              then run id, layout, replication id, 1 if there was a replication backlog, end of the grace period that began
+--              with a data loss (ms), last ticket of before, or 0 if lost grants are not put back
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot)
 --   s<sid>     session: end or an earlier one, generation, marks, ttl, reclaimed, the max_ttl that its process
@@ -89,13 +89,13 @@ end
 local function read_marker(raw)
   local m, at = head(raw)
   local rest = cmsgpack.unpack(sub(raw, at))
-  m.run, m.layout, m.id, m.backlog, m.first = rest[1], rest[2], rest[3], rest[4], rest[5] or m.over
+  m.run, m.layout, m.id, m.backlog, m.first, m.before = rest[1], rest[2], rest[3], rest[4], rest[5] or m.over, rest[6] or 1
   return m
 end
 
 local function write_marker(m)
   call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, m.voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
-    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog, m.first }))
+    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog, m.first, m.before }))
 end
 
 -- rest is the end of the grace period that an incarnation would have had with the settings of now, 0 if that is over or there is none.
@@ -105,22 +105,27 @@ local function rest(m)
 end
 
 -- finish has the rest of a grace period count in an incarnation that got grace or a higher max_ttl, if it is so young that
--- earlier leases may be trusted: who knew of no grace was the first after a data loss.
+-- earlier leases may be trusted: who knew of no grace was the first after a data loss. What was granted since may be released again,
+-- and nothing shows which locks that were: a grant from before the loss, which reclaim.lua would put back, may be older (R4). So none
+-- is put back if a ticket was given.
 local function finish(m)
   if rest(m) > m.over then
+    if m.over <= now and issued() > m.before then m.before = 0 end
     m.over = rest(m)
     call('LTRIM', T, 1, 0)
   end
 end
 
 -- strengthen gives the namespace what the caller asks for and it has not: grace, or a higher max_ttl. What the caller has only
--- seen counts if that was in an earlier incarnation: in this one an operator may have made it weaker. It
--- reports whether it changed something.
+-- seen counts if that was in an earlier incarnation: in this one an operator may have made it weaker. What has seen one shows that data
+-- was lost, so no operator undoes the rest of the grace period (settings.lua). It reports whether it changed something.
 local function strengthen(m)
-  local ask = tonumber(math.abs(tonumber($incarnation)) < m.inc and $asks or OWN)
+  local saw = math.abs(tonumber($incarnation))
+  local ask = tonumber(saw < m.inc and $asks or OWN)
   if not (ask > 0 and not m.grace or math.abs(ask) > m.max) then return false end
   m.grace, m.max = m.grace or ask > 0, math.max(m.max, math.abs(ask))
   finish(m)
+  if saw > 0 and saw < m.inc then m.first = math.max(m.first, m.over) end
   return true
 end
 
@@ -167,7 +172,8 @@ local function marker()
   m.id, m.backlog = id, backlog
   -- First what needs memory: a server whose memory is full rejects only the first write. With grace nothing
   -- is granted before its end, so the clock of then will do: tokens that came from another server's clock stay below too.
-  call('HSET', H, 'v', num(math.max(issued() + 1, m.inc + ms * 1000)))
+  m.before = math.max(issued() + 1, m.inc + ms * 1000)
+  call('HSET', H, 'v', num(m.before))
   write_marker(m)
   call('LTRIM', T, 1, 0)
   looked, m.began = true, true

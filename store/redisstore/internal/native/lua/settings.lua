@@ -1,7 +1,8 @@
 -- Shows the settings of a bucket, or changes one. A weaker one breaks what a session was promised that asks for more, so
--- such sessions are counted first. In the grace period with which an incarnation began not all of them have come back, and the
--- last ticket is ahead of the clock, so none is made weaker. A stronger one has the rest of a grace period count, as if a process
--- asked for it, and a weaker one undoes that.
+-- such sessions are counted first. In the grace period that began with a data loss not all of them have come back, and the
+-- last ticket may be ahead of the clock, so none is made weaker. A stronger one has the rest of a grace period count, as if a process
+-- asked for it. Grace is not switched off in that either: a process that asks for it may have found a loss. A max_ttl that nobody has
+-- seen before the incarnation may be lowered: it may be a mistake that stops all locks for days.
 -- ARGV setting value change
 --   setting  'grace' or 'max_ttl', or '' to show them
 --   value    1 or 0, or in ms
@@ -17,7 +18,7 @@ if name ~= '' then
     end
   end
   local weaker = name == 'grace' and value == 0 and this.grace or name == 'max_ttl' and value < this.max
-  if weaker then waits = math.max(0, math.min(this.first, this.over) - now) end
+  if weaker then waits = math.max(0, (name == 'grace' and this.over or math.min(this.first, this.over)) - now) end
   if more == 0 and waits == 0 and $change == '1' then
     if name == 'grace' then this.grace = value == 1 else this.max = value end
     if weaker then this.over = math.min(this.over, rest(this)) else finish(this) end
