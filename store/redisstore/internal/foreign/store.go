@@ -393,8 +393,12 @@ func judge(addr, info string, cluster bool) (found []driver.Finding) {
 		found = append(found, driver.Finding{Severity: severity, Code: code, Node: addr, Reason: reason, Fix: fix})
 	}
 	has := func(line string) bool { return strings.Contains(info, "\n"+line) }
+	reason := "it is a replica and grants nothing"
+	if has("slave_read_only:0") {
+		reason = "it is a replica that accepts writes (replica-read-only no), so it grants what its master grants too"
+	}
 	if has("role:slave") {
-		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the master, or through Sentinel")
+		add(driver.Danger, "replica", reason, "connect to the master, or through Sentinel")
 	}
 	if has("connected_slaves:") && !has("connected_slaves:0\r") {
 		add(driver.Warning, "failover", "it has replicas: a failover to one that lags can make two holders at once", "keep locks that must survive a failover in fencelock's own format with grace=true (Options{Grace: true} of redisstore)")

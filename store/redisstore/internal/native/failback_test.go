@@ -3,6 +3,7 @@
 package native_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
@@ -207,4 +209,35 @@ func TestFailbackWithAShortBacklogStartsAnew(t *testing.T) {
 			return strings.Trim(f.a.Info("replication", "master_replid2"), "0") == ""
 		})
 	})
+}
+
+// TestWritableReplicaGrantsNothing: a replica with replica-read-only no accepts every command of the store, and what
+// its master grants it does not know in time. It grants nothing: neither to a process that comes, nor, from the next check of its
+// replication id on, to one that used it when it was the master.
+func TestWritableReplicaGrantsNothing(t *testing.T) {
+	t.Parallel()
+	a, b := redistest.Start(t), redistest.Start(t, "--replica-read-only", "no")
+	f := &failback{t: t, a: a, b: b, line: newTimeline(t), ttl: 2 * time.Second}
+	open := func() (driver.Session, error) {
+		store := libraries[0].open(t, login{Addr: b.Addr}, &native.Options{MaxTTL: f.ttl})
+		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.SessionID{1}, TTL: f.ttl})
+		return s, err
+	}
+	rejected := func(err error) bool {
+		return errors.Is(err, driver.ErrUnavailable) && strings.Contains(err.Error(), "replica-read-only")
+	}
+	s, err := open()
+	must.OK(t, err)
+	f.do(b, "REPLICAOF", "127.0.0.1", 1) // it copies nothing, and keeps its replication id
+	seq := uint64(0)
+	redistest.WaitFor(t, "the replica grants nothing", func() bool {
+		seq++
+		_, err := s.Attempt(t.Context(), &driver.Claim{Seq: seq, Name: fmt.Sprint(seq), Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		return rejected(err)
+	})
+	f.follow(b, a)
+	redistest.WaitFor(t, "b copies a", func() bool { return b.Info("replication", "master_link_status") == "up" })
+	if _, err := open(); !rejected(err) {
+		t.Errorf("a session was opened at a replica: %v", err)
+	}
 }

@@ -44,6 +44,8 @@ var scriptMutants = []scriptMutant{
 	{"keepalive-broken-hidden", "keepalive", "break", "broken_of(sid)", "''"},
 	{"marker-no-run-id", "lib", "tombstones", "if m.run ~= run or math.abs", "if math.abs"},
 	{"marker-no-replication-id", "lib", "promoted again", "if not same then return false end", ""},
+	{"marker-replica-goes-on", "lib", "writable replica", "looked = not replica\n    and (own", "looked = (own"},
+	{"marker-replica-begins", "lib", "writable replica", "  if replica then return nil end\n", ""},
 	{"marker-any-id-is-new", "lib", "new replica", " or not string.find(second, '[^0]') and m.backlog ~= 1 and backlog == 1 and now - m.till < 600000", ""},
 	{"marker-forgotten-id", "lib", "no replica for long", " and m.backlog ~= 1 and backlog == 1", ""},
 	{"marker-nothing-seen", "lib", "seen", " or math.abs(tonumber($incarnation)) > m.inc then", " then"},

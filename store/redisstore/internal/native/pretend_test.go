@@ -36,6 +36,7 @@ type pretense struct {
 	// repl and repl2 are the replication ids that scripts see, backlog is 1 if there is a backlog.
 	repl, repl2 string
 	backlog     int
+	role        string
 
 	// proven lets the store load scripts that carry a run id: they then take the
 	// fast path.
@@ -79,7 +80,7 @@ func newPretense(t testing.TB, addr string) (*pretense, *redis.Client) {
 func (p *pretense) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now, p.run, p.repl, p.repl2, p.backlog = time.Unix(1800000000, 0), 0, "first", "000", 0
+	p.now, p.run, p.repl, p.repl2, p.backlog, p.role = time.Unix(1800000000, 0), 0, "first", "000", 0, "master"
 }
 
 func (p *pretense) runID() string { return "run" + strconv.Itoa(p.run) }
@@ -87,14 +88,22 @@ func (p *pretense) runID() string { return "run" + strconv.Itoa(p.run) }
 // write writes the clock and the run id to the server.
 func (p *pretense) write(ctx context.Context) error {
 	us := p.now.UnixMicro()
-	return p.plain.HSet(ctx, pretenseKey, "s", us/1e6, "us", us%1e6, "run", p.runID(), "repl", p.repl, "repl2", p.repl2, "backlog", p.backlog).Err()
+	return p.plain.HSet(ctx, pretenseKey, "s", us/1e6, "us", us%1e6, "run", p.runID(), "repl", p.repl, "repl2", p.repl2, "backlog", p.backlog, "role", p.role).Err()
+}
+
+// demote makes the server a replica that accepts writes. It keeps its replication id until it is promoted.
+func (p *pretense) demote(ctx context.Context) error {
+	p.mu.Lock()
+	p.role = "slave"
+	p.mu.Unlock()
+	return p.write(ctx)
 }
 
 // promote gives the server the replication ids of a replica that is promoted, or, with a second id of zeros, of a master to which
 // a replica connects, or, without a backlog, of one that has had no replica for long.
 func (p *pretense) promote(ctx context.Context, second string, backlog int) error {
 	p.mu.Lock()
-	p.repl, p.repl2, p.backlog = p.repl+"x", second, backlog
+	p.repl, p.repl2, p.backlog, p.role = p.repl+"x", second, backlog, "master"
 	p.mu.Unlock()
 	return p.write(ctx)
 }
@@ -116,7 +125,7 @@ func (p *pretense) pretend(text string) string {
 	return strings.NewReplacer(
 		"redis.call('TIME')", "redis.call('HMGET', "+key+", 's', 'us')",
 		"redis.call('INFO', 'server')", "('run_id:' .. redis.call('HGET', "+key+", 'run') .. '\\r\\nuptime_in_seconds:1\\r\\n')",
-		"redis.call('INFO', 'replication')", "('master_replid:' .. (redis.call('HGET', "+key+", 'repl') or '') .. '\\r\\nmaster_replid2:' .. (redis.call('HGET', "+key+", 'repl2') or '') .. "+
+		"redis.call('INFO', 'replication')", "('role:' .. (redis.call('HGET', "+key+", 'role') or '') .. '\\r\\nmaster_replid:' .. (redis.call('HGET', "+key+", 'repl') or '') .. '\\r\\nmaster_replid2:' .. (redis.call('HGET', "+key+", 'repl2') or '') .. "+
 			"'\\r\\nrepl_backlog_active:' .. (redis.call('HGET', "+key+", 'backlog') or '') .. '\\r\\n')",
 	).Replace(text)
 }

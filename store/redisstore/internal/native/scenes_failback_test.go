@@ -3,6 +3,7 @@
 package native_test
 
 import (
+	"errors"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -67,6 +68,22 @@ var failbackScenes = []scene{
 		if out, err := w.procs[1].real.Attempt(w.ctx, claim); err == nil && out.State == driver.Granted {
 			w.differ("a lock whose holder may be alive on another server was granted")
 		}
+		_, err := w.procs[1].real.Attempt(w.ctx, claim)
+		w.isReset("an attempt", err)
+	}},
+	{name: "writable replica", play: func(w *world) {
+		w.openLong()
+		w.only(w.procs[0].real, 200, "a", true, driver.Granted)
+		w.must(w.p.demote(w.ctx))
+		w.unchecked()
+		claim := &driver.Claim{Seq: 200, Name: "b", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+		if _, err := w.procs[1].real.Attempt(w.ctx, claim); !errors.Is(err, driver.ErrUnavailable) {
+			w.differ("an attempt at a replica: %v", err)
+		}
+		if _, _, err := w.real.Open(w.ctx, driver.OpenRequest{Shard: w.real.Shard("a"), ID: driver.SessionID{9}, TTL: time.Second}); !errors.Is(err, driver.ErrUnavailable) {
+			w.differ("a session was opened at a replica: %v", err)
+		}
+		w.must(w.p.promote(w.ctx, "first", 1))
 		_, err := w.procs[1].real.Attempt(w.ctx, claim)
 		w.isReset("an attempt", err)
 	}},

@@ -65,17 +65,21 @@ end
 local function check_for(m) return math.min(1000, m.grace and math.floor(m.max / 4) or 1000) end
 
 local looked -- whether this call has found the replication id unchanged, nil if it did not look
+local replica -- whether this call has found that the server is one
 
 -- unreplaced reports whether a server has been the master since its replication id was noted and last
 -- checked, and returns the id of now and whether there is a backlog. A replica that is promoted gets another id,
 -- and the last one becomes its second. A master to which the first replica connects also gets one, without
 -- a second id, and a backlog, which it did not have. A server that has had no replica for repl-backlog-ttl has neither
--- a second id nor a backlog any more: nobody knows whether it was promoted before that.
+-- a second id nor a backlog any more: nobody knows whether it was promoted before that. A replica has been replaced, or never was
+-- the master, even if it has the id that was noted.
 local function unreplaced(m)
   local info = redis.call('INFO', 'replication')
+  replica = string.find(info, 'role:slave', 1, true)
   local own, second = string.match(info, 'master_replid:(%w*)') or '', string.match(info, 'master_replid2:(%w*)') or ''
   local backlog = tonumber(string.match(info, 'repl_backlog_active:(%d)') or '0')
-  looked = own == m.id or not string.find(second, '[^0]') and m.backlog ~= 1 and backlog == 1 and now - m.till < 600000
+  looked = not replica
+    and (own == m.id or not string.find(second, '[^0]') and m.backlog ~= 1 and backlog == 1 and now - m.till < 600000)
   return looked, own, backlog
 end
 
@@ -169,6 +173,7 @@ local function marker()
   m.over, m.till = ms > 0 and after(ms) or 0, now + check_for(m)
   m.first = m.over
   local _, id, backlog = unreplaced(m)
+  if replica then return nil end
   m.id, m.backlog = id, backlog
   -- First what needs memory: a server whose memory is full rejects only the first write. With grace nothing
   -- is granted before its end, so the clock of then will do: tokens that came from another server's clock stay below too.
@@ -183,6 +188,9 @@ end
 local layout
 this, layout = marker()
 if not this then
+  -- Most replicas reject the first write by themselves, with this code. One with replica-read-only no would grant what its
+  -- master grants too.
+  if replica then return redis.error_reply('READONLY it is a replica, though it accepts writes (replica-read-only no); connect to its master') end
   if layout then return { 'REFUSED', layout } end
   return { tonumber($incarnation) <= 0 and 'VACANT' or 'RESET' }
 end
