@@ -178,10 +178,16 @@ func (p *Proxy) Cut() {
 // Retarget sends new connections to another server and closes the present ones, as
 // an address does that moves to another machine.
 func (p *Proxy) Retarget(to string) {
-	p.mu.Lock()
-	p.to = to
-	p.mu.Unlock()
+	p.RetargetNew(to)
 	p.Cut()
+}
+
+// RetargetNew sends new connections to another server and leaves the present ones open, as a name does that
+// is resolved to another machine.
+func (p *Proxy) RetargetNew(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
 }
 
 // sweep closes the links that lost bytes and lose none now; the caller has the

@@ -241,3 +241,32 @@ func TestWritableReplicaGrantsNothing(t *testing.T) {
 		t.Errorf("a session was opened at a replica: %v", err)
 	}
 }
+
+// TestConnectionsToADemotedMasterAreReplaced: the name of the master is resolved to another server, and the last master, a replica now, keeps
+// its connections open. The store finds the new master over new ones, and no lease is lost.
+func TestConnectionsToADemotedMasterAreReplaced(t *testing.T) {
+	t.Parallel()
+	for _, lib := range libraries {
+		t.Run(lib.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFailback(t, false)
+			f.opts.MaxTTL, f.ttl = 10*time.Second, 5*time.Second
+			come := func(name string) *party {
+				return join(t, f.line, name, lib.open(t, login{Addr: f.proxy.Addr}, &f.opts), fencelock.Options{TTL: f.ttl})
+			}
+			one, two := come("one"), come("two")
+			held := one.lock("x")
+			next := two.start("x")
+			two.await(fencelock.LeaseWaiting, 1)
+			f.copied()
+			f.do(f.a, "REPLICAOF", "127.0.0.1", f.b.Port)
+			f.promote(f.b)
+			f.proxy.RetargetNew(f.b.Addr)
+			one.await(fencelock.SessionResumed, 1)
+			wantHeld(t, one, held)
+			unlock(t, held)
+			higher(t, next.wait(t, f.ttl+slack), held)
+			two.await(fencelock.SessionResumed, 1)
+		})
+	}
+}

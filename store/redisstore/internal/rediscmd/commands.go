@@ -92,6 +92,9 @@ func (c *Commands) Err() error {
 	return nil
 }
 
+// Again drops the replies to an earlier sending of the same commands.
+func (c *Commands) Again() { c.replies, c.read, c.short = c.replies[:0], 0, false }
+
 // Reset makes room for other commands.
 func (c *Commands) Reset() {
 	clear(c.words)

@@ -77,6 +77,11 @@ func UnknownCommand(err error) bool {
 	return err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command '")
 }
 
+// OfReplica reports whether a server rejected a call because it is a replica.
+func OfReplica(err error) bool {
+	return errors.Is(err, driver.ErrUnavailable) && strings.Contains(err.Error(), "READONLY ")
+}
+
 // Failed wraps an error of the way to the server and back. Without a connection
 // nothing was sent; otherwise the outcome is unknown.
 func Failed(ctx context.Context, err error) error {

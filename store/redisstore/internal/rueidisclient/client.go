@@ -22,6 +22,8 @@ import (
 type Client struct {
 	client  rueidis.Client
 	cluster bool
+	// oneAddress is set if no sentinel and no node of a cluster tells the client where the master is.
+	oneAddress bool
 
 	lanes     [maxLanes]lane
 	wanted    atomic.Int64 // subscriptions that have waited for a connection for long
@@ -34,7 +36,8 @@ var _ rediscmd.Client = (*Client)(nil)
 
 // New returns the view of a client.
 func New(client rueidis.Client) *Client {
-	return &Client{client: client, cluster: client.Mode() == rueidis.ClientModeCluster}
+	mode := client.Mode()
+	return &Client{client: client, cluster: mode == rueidis.ClientModeCluster, oneAddress: mode == rueidis.ClientModeStandalone}
 }
 
 // Sharded implements rediscmd.Client.
@@ -122,6 +125,7 @@ func send(ctx context.Context, client rueidis.CoreClient, c *rediscmd.Commands) 
 		all = append(all, client.B().Exec().Build())
 	}
 	results := client.DoMulti(ctx, all...)
+	c.Again()
 	if sent(results) {
 		clear(all)
 		*p = all[:0]

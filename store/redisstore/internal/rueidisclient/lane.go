@@ -102,10 +102,14 @@ func call[T any](ctx context.Context, a *Client, send func(context.Context, ruei
 	}
 	l := a.take()
 	if l == nil {
-		return rediscmd.BoundedWithin(ctx, &a.abandoned, func() (T, error) {
+		v, err = rediscmd.BoundedWithin(ctx, &a.abandoned, func() (T, error) {
 			v, err := send(a.sending(ctx), a.client)
 			return v, classify(ctx, err)
 		})
+		if a.oneAddress && rediscmd.OfReplica(err) {
+			return callAnew(ctx, a, err, send)
+		}
+		return v, err
 	}
 	defer a.give(l)
 	l.beginLocked(ctx)
@@ -123,6 +127,27 @@ func call[T any](ctx context.Context, a *Client, send func(context.Context, ruei
 	// now, and only a new connection finds the master.
 	l.dropLocked()
 	return v, err
+}
+
+// callAnew sends once more, over a new connection, what a replica rejected over the shared one and did not do. A master that is
+// demoted keeps its connections open, and the address may lead to the new master by then (DNS, a load balancer). rueidis
+// replaces a shared connection only when it breaks, so without this all calls would be rejected for as long as the replica lives.
+// To close the shared connection instead is impossible: it is the caller's, and rueidis has several of them.
+func callAnew[T any](ctx context.Context, a *Client, rejected error, send func(context.Context, rueidis.CoreClient) (T, error)) (v T, err error) {
+	d, err := dedicateWithin(ctx, a.client)
+	if err != nil {
+		return v, rejected
+	}
+	defer d.discard() // one that the pool had may lead to the replica, too: the next call gets another one
+	stop := context.AfterFunc(ctx, d.conn.Close)
+	v, err = send(context.WithoutCancel(ctx), d.conn)
+	if ended := !stop(); ended && err != nil {
+		return v, fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
+	}
+	if errors.Is(err, rediscmd.ErrNoScript) {
+		return v, err
+	}
+	return v, classify(ctx, err)
 }
 
 // take returns a lane with a connection, to be given back, or nil if there is none. A cluster has no lanes: its calls

@@ -101,8 +101,15 @@ func (a *Client) Prove(ctx context.Context, key, runID string, scripts []*redisc
 	if err != nil {
 		return err
 	}
-	defer d.release()
-	conn := d.conn
+	if err := a.prove(ctx, d.conn, key, runID, scripts); err != nil {
+		d.discard() // it may lead to a server that was replaced, and the next proof needs another one
+		return err
+	}
+	d.release()
+	return nil
+}
+
+func (a *Client) prove(ctx context.Context, conn rueidis.DedicatedClient, key, runID string, scripts []*rediscmd.Script) error {
 	if a.cluster {
 		if err := conn.Do(ctx, conn.B().Hget().Key(key).Field("m").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 			return err
