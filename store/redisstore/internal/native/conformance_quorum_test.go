@@ -44,6 +44,7 @@ func (q *quorumRig) each(f func(r *quorumNode) error) error {
 // nothing depends on how busy the machine is; only silence and restarts are real. It is here
 // because of that clock; the other tests of a quorum on servers are in lab/e2e/quorum.
 func TestQuorumConformance(t *testing.T) {
+	t.Parallel()
 	clock := newClock()
 	q := &quorumRig{}
 	for range 5 {

@@ -119,6 +119,7 @@ func splitBrain(t *testing.T, flavor redistest.Flavor, lib library) {
 // not help: both clients hold the lock, and only the tokens distinguish them, as docs/redis.md
 // says.
 func TestSplitBrainWithGrace(t *testing.T) {
+	t.Parallel()
 	for _, needs := range []string{"1", "0"} {
 		t.Run("min-replicas-to-write="+needs, func(t *testing.T) {
 			paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) {

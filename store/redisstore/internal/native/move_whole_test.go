@@ -26,6 +26,7 @@ func (p *party) permit(name string, opts ...fencelock.LockOption) func(context.C
 // element. So a script must not run at all then. The lock is passed on when the move is over, or was given up, to one
 // process only, and a permit that MinHold keeps stays taken.
 func TestSharedLocksAreReleasedWhileASlotMoves(t *testing.T) {
+	t.Parallel()
 	for name, finish := range map[string]bool{"given up": false, "finished": true} {
 		t.Run(name, func(t *testing.T) {
 			paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) { releasedInAMove(t, flavor, lib, finish) })
@@ -92,6 +93,7 @@ func releasedInAMove(t *testing.T, flavor redistest.Flavor, lib library, finish 
 // TestBatchesRunWholeWhileASlotMoves: the scripts of batches take a lock's list apart to see whose it is. While the slot
 // moves they could not put it back, so they must not run.
 func TestBatchesRunWholeWhileASlotMoves(t *testing.T) {
+	t.Parallel()
 	for name, floor := range map[string]driver.Token{"many": 0, "votes": driver.TokenStep} {
 		t.Run(name, func(t *testing.T) {
 			paired(t, func(t *testing.T, flavor redistest.Flavor, lib library) { batchInAMove(t, flavor, lib, floor) })
