@@ -55,7 +55,7 @@ func main() {
 	flag.BoolVar(&o.release, "release", false, "go on as the first users of a release do")
 	flag.BoolVar(&o.cold, "cold", false, "as -release, and compile and download everything again where that matters")
 	flag.BoolVar(&o.apart, "apart", false, "include the modules with their own go.work, which require hundreds of others")
-	flag.StringVar(&o.keep, "keep", "", "leave the proxy in this new folder, and print the settings with which the go command uses it")
+	flag.StringVar(&o.keep, "keep", "", "leave what was published below this folder, and print the settings with which the go command uses it")
 	flag.Parse()
 	o.write = o.write || o.raise != ""
 	o.release = o.release || o.cold
@@ -104,8 +104,10 @@ func run(o options) error {
 	}
 	fmt.Println("ok rehearse: every module builds alone")
 	if o.keep != "" {
-		// The checksum database knows neither these nor, where it cannot be reached, any other.
-		fmt.Printf("rehearse: to use what was published: export GOWORK=off GOSUMDB=off GOPROXY=%s,$(go env GOPROXY)\n", fileURL(s.proxy()))
+		// A folder of modules of its own, because this version is not the one that will be released. The checksum database
+		// knows neither these nor, where it cannot be reached, any other.
+		fmt.Printf("rehearse: to use what was published: export GOWORK=off GOSUMDB=off GOFLAGS=-modcacherw GOMODCACHE=%s GOPROXY=%s,$(go env GOPROXY)\n",
+			filepath.Join(s.dir, "cache"), fileURL(s.proxy()))
 	}
 	if o.release {
 		return s.release(mods)
@@ -118,11 +120,15 @@ func (o options) folder() (string, error) {
 	if o.keep == "" {
 		return os.MkdirTemp("", "rehearse")
 	}
+	if err := os.MkdirAll(o.keep, 0o755); err != nil {
+		return "", err
+	}
 	dir, err := filepath.Abs(o.keep)
 	if err != nil {
 		return "", err
 	}
-	return dir, os.Mkdir(dir, 0o755) // an earlier rehearsal must not be mixed in
+	// A new one each time: the go command takes a version in one folder of modules for the same files forever.
+	return os.MkdirTemp(dir, "rehearsal")
 }
 
 // stage is where a rehearsal happens.
