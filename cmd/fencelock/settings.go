@@ -29,6 +29,9 @@ itself, while others run: deploy one after another. This command is for what mak
 promise weaker. It is done only when no process asks for more; the error says how many
 do. It is refused in the grace period after a data loss, when some may not be back yet.
 
+Raise max_ttl with care: with grace, nothing new is granted until that long after the
+last data loss, or after the first use. A database refuses to undo it until then.
+
 With --new the namespace is set up as one that no process has ever used, with the
 settings of the URL, so that the first lock does not wait for a grace period. Use it only
 if you know that: an empty server looks the same after it has lost all its locks.
