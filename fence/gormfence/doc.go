@@ -21,7 +21,7 @@
 //	err = db.Model(&order).Update("state", "paid").Error // errors.Is(err, fence.ErrStale): too late
 //
 // For a transaction that changes other rows as well there is Table, with the fences of
-// package sqlfence.
+// package sqlfence. Use one of the two for a lock: they do not see each other's tokens.
 //
 // # How it holds
 //
@@ -31,6 +31,7 @@
 //	UPDATE orders SET state = 'paid', fence = 768
 //	WHERE (your conditions) AND id = 42 AND COALESCE(fence, 0) <= 768
 //
+// An update that sets no other column, as Association.Append makes it, is sent for the fence alone.
 // If it changes no row, the guard reads the fence of the row and returns fence.ErrStale if a
 // newer token is there. GORM rolls its transaction back.
 //
@@ -42,14 +43,18 @@
 //   - one through another model, or Table("orders"), of a table that is guarded;
 //   - an update that changes the primary key, such as Select("*") with a struct that has none;
 //   - an upsert: OnConflict with updates, Save of a slice, a row that GORM saves with its parent;
-//   - a model with a Token in a program without the plugin.
+//   - a model with a Token in a program without the plugin, or in which another plugin has replaced the
+//     callbacks of GORM that the guard is around.
 //
 // Without a token in the context the error wraps fence.ErrNoToken. Unscoped, UpdateColumn, Select,
 // maps and Save are guarded like every other update. A missing row is gorm.ErrRecordNotFound.
 //
 // # What it cannot see
 //
-//   - SQL as text: Exec and Raw. Use Table for them.
+//   - SQL as text: Exec and Raw. Enter the rows that it writes before, in the same transaction: the
+//     fence is up then, and the rows are locked until the commit.
+//   - Association.Clear and Delete, which write to the other table alone. Do the same.
+//   - Writes through a view, and those that the database makes itself, as by ON DELETE CASCADE.
 //   - Rows of other models that GORM saves along, as associations. They are rolled back with the
 //     transaction of the statement; with SkipDefaultTransaction and no transaction of your
 //     own, they are not.

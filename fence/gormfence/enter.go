@@ -4,6 +4,7 @@ package gormfence
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"gorm.io/gorm"
@@ -21,6 +22,9 @@ import (
 // It returns an error that wraps fence.ErrStale if a newer token was there, and
 // gorm.ErrRecordNotFound if there is no such row.
 func Enter(db *gorm.DB, row Fenced) error {
+	if reflect.ValueOf(row).Kind() != reflect.Pointer {
+		return fmt.Errorf("gormfence: Enter reads into the row; pass a pointer to the %T", row)
+	}
 	if _, err := fence.FromContext(db.Statement.Context, row.FenceLock()); err != nil {
 		return err // before a transaction begins
 	}
@@ -34,7 +38,7 @@ func Enter(db *gorm.DB, row Fenced) error {
 	}
 	// One transaction, so that the read goes to the server on which the fence was raised.
 	return inTransaction(db, func(tx *gorm.DB) error {
-		raised := sameAs(db.Statement, tx.Session(&gorm.Session{NewDB: true})).Model(row).UpdateColumn(field.DBName, 0) // the guard puts the token there
+		raised := raising(db.Statement, tx, row).UpdateColumn(field.DBName, 0) // the guard puts the token there
 		if raised.Error != nil {
 			return raised.Error
 		}

@@ -22,47 +22,64 @@ import (
 // Plugin guards models. Install it once with db.Use.
 type Plugin struct {
 	models []Fenced
-	tables map[reflect.Type]string // of the models, in lower case
+	tables map[reflect.Type]string // of the models, in lower case and without quotes
 }
 
 // New returns a plugin that guards the tables of the models. List every model that has a field of
 // type Token: the plugin rejects an update of one that is not listed, and an update of
 // these tables through any other model.
-func New(models ...Fenced) *Plugin { return &Plugin{models: models, tables: map[reflect.Type]string{}} }
+func New(models ...Fenced) *Plugin { return &Plugin{models: models} }
 
 // Name implements gorm.Plugin.
 func (p *Plugin) Name() string { return "fencelock:fence" }
 
-// Initialize implements gorm.Plugin. It returns an error if a model has no field of type Token.
+// Initialize implements gorm.Plugin. It returns an error if a model has no field of type Token, or
+// one that GORM may not write.
 func (p *Plugin) Initialize(db *gorm.DB) error {
 	if len(p.models) == 0 {
 		return errors.New("gormfence: New without models guards nothing; list the models that have a field of type gormfence.Token")
 	}
+	p = &Plugin{p.models, map[reflect.Type]string{}} // another database may name the tables in another way
 	for _, m := range p.models {
 		stmt := &gorm.Statement{DB: db}
 		if err := stmt.Parse(m); err != nil {
 			return fmt.Errorf("gormfence: %T: %w", m, err)
 		}
-		if tokenField(stmt.Schema) == nil {
+		field := tokenField(stmt.Schema)
+		if field == nil {
 			return fmt.Errorf("gormfence: %T has no field of type gormfence.Token", m)
+		}
+		if !field.Creatable {
+			return fmt.Errorf("gormfence: GORM may not write its field %s into new rows of %T; change its tag", field.Name, m)
 		}
 		if len(stmt.Schema.PrimaryFields) == 0 {
 			return fmt.Errorf("gormfence: %T has no primary key", m)
 		}
-		p.tables[stmt.Schema.ModelType] = strings.ToLower(stmt.Schema.Table)
+		p.tables[stmt.Schema.ModelType] = plain(stmt.Schema.Table)
 	}
 	c := db.Callback()
-	// The places are given by what comes next: GORM puts what comes "after" a callback at the
-	// very end, where the transaction is committed already.
 	return errors.Join(
-		c.Create().Before("gorm:create").Register("fencelock:create", p.create),
 		c.Update().Before("gorm:save_before_associations").Register("fencelock:check_update", p.check),
-		c.Update().Before("gorm:update").Register("fencelock:update", p.update),
-		c.Update().Before("gorm:save_after_associations").Register("fencelock:updated", p.done),
 		c.Delete().Before("gorm:delete_before_associations").Register("fencelock:check_delete", p.check),
-		c.Delete().Before("gorm:delete").Register("fencelock:delete", p.remove),
-		c.Delete().Before("gorm:after_delete").Register("fencelock:deleted", p.done),
+		around(c.Create(), "gorm:create", p.create),
+		around(c.Update(), "gorm:update", p.update),
+		around(c.Delete(), "gorm:delete", p.remove),
 	)
+}
+
+// around puts a function around a callback of GORM. A callback of our own before that one would not be
+// next to it: what other plugins register there later comes in between, and the columns that they set
+// would be lost, and the conditions with OR that they add would come behind the fence.
+func around(c interface {
+	Get(name string) func(*gorm.DB)
+	Replace(name string, f func(*gorm.DB)) error
+}, name string, f func(db *gorm.DB, send func(*gorm.DB)),
+) error {
+	send := c.Get(name)
+	if send == nil {
+		return fmt.Errorf("gormfence: the callback %s is not there, so nothing can be guarded", name)
+	}
+	return c.Replace(name, func(db *gorm.DB) { f(db, send) })
 }
 
 // guarded is a statement on one guarded row.
@@ -92,7 +109,7 @@ func (p *Plugin) fenced(stmt *gorm.Statement) bool {
 func (p *Plugin) among(given ...string) (tables []string) {
 	for _, name := range given {
 		for _, table := range p.tables {
-			if names(strings.ToLower(name), table) {
+			if names(plain(name), table) {
 				tables = append(tables, table)
 			}
 		}
@@ -100,19 +117,16 @@ func (p *Plugin) among(given ...string) (tables []string) {
 	return tables
 }
 
-// names reports whether a name is that of a table. A table that was listed without a
-// schema may be in any.
+// names reports whether a name may be that of a table. One without a schema may be in any: the
+// connection decides, by its search path or its database.
 func names(name, table string) bool {
-	if !strings.Contains(table, ".") {
-		name = name[strings.LastIndex(name, ".")+1:]
-	}
-	return name == table
+	return name == table || strings.HasSuffix(name, "."+table) || strings.HasSuffix(table, "."+name)
 }
 
 // written returns the names that a statement has in the place of its table.
 func written(stmt *gorm.Statement) (all []string) {
 	if stmt.TableExpr == nil {
-		all = []string{stmt.Table}
+		all = words(clause.Expr{SQL: stmt.Table})
 	} else {
 		all = words(*stmt.TableExpr) // Table("sales.orders AS o")
 	}
@@ -125,7 +139,7 @@ func written(stmt *gorm.Statement) (all []string) {
 			tables = append(tables, e.Table)
 		case clause.From:
 			if slices.Contains(stmt.BuildClauses, "DELETE") { // elsewhere it is what a statement reads
-				tables = append(tables, e.Tables...)
+				tables = append(append(tables, e.Tables...), deleted(stmt, e.Joins)...)
 			}
 		}
 	}
@@ -133,6 +147,19 @@ func written(stmt *gorm.Statement) (all []string) {
 		all = append(all, words(clause.Expr{SQL: t.Name})...)
 	}
 	return all
+}
+
+// deleted returns those of the joined tables that a delete names: DELETE o FROM lines JOIN orders AS o.
+func deleted(stmt *gorm.Statement, joins []clause.Join) (tables []clause.Table) {
+	d, _ := stmt.Clauses["DELETE"].Expression.(clause.Delete)
+	for _, name := range words(clause.Expr{SQL: d.Modifier}) {
+		for _, j := range joins {
+			if strings.EqualFold(name, j.Table.Name) || strings.EqualFold(name, j.Table.Alias) {
+				tables = append(tables, j.Table)
+			}
+		}
+	}
+	return tables
 }
 
 // words returns the names in the place of a table.
@@ -151,6 +178,9 @@ func words(e clause.Expr) []string {
 
 var unquoted = strings.NewReplacer("`", "", `"`, "")
 
+// plain returns a name for comparing.
+func plain(name string) string { return strings.ToLower(unquoted.Replace(name)) }
+
 // check finds the row and the token of an update or a delete, before anything is written.
 func (p *Plugin) check(db *gorm.DB) {
 	db.InstanceSet(settings, (*guarded)(nil)) // a statement may run again
@@ -167,14 +197,17 @@ func (p *Plugin) check(db *gorm.DB) {
 
 // find returns the guard of a statement that writes to a table with fences.
 func (p *Plugin) find(stmt *gorm.Statement) (*guarded, error) {
+	if err := text(stmt); err != nil {
+		return nil, err
+	}
 	if stmt.Schema == nil || tokenField(stmt.Schema) == nil {
-		return nil, unguarded("the table %s is written through something without a gormfence.Token; use the model that was given to gormfence.New", stmt.Table)
+		return nil, unguarded("the table %s is written through something without a gormfence.Token; use the model that was given to gormfence.New; if it is another table, name its schema", stmt.Table)
 	}
 	own, listed := p.tables[stmt.Schema.ModelType]
 	if !listed {
 		return nil, unguarded("%s is not listed in gormfence.New, which needs its method FenceLock() string", stmt.Schema.Name)
 	}
-	for _, table := range p.among(written(stmt)...) {
+	for _, table := range p.among(slices.DeleteFunc(written(stmt), func(name string) bool { return plain(name) == own })...) {
 		if table != own { // its rows may have other locks
 			return nil, unguarded("the table %s is written through %s; use the model that was given to gormfence.New", table, stmt.Schema.Name)
 		}
@@ -187,13 +220,21 @@ func (p *Plugin) find(stmt *gorm.Statement) (*guarded, error) {
 		}
 	}
 	if g.key == nil {
-		return nil, unguarded("it does not name one row of %s; put the primary key into the model, as in db.Model(&%s{ID: 42}), or use a gormfence.Table",
+		return nil, unguarded("it does not name one row of %s; put the primary key into the model, as in db.Model(&%s{ID: 42}); for several rows, call gormfence.Enter for each in a transaction, and Exec there",
 			stmt.Table, stmt.Schema.Name)
 	}
 	model, _ := modelOf(g.row) // one that is listed has the method
 	var err error
 	g.mark, err = fence.FromContext(stmt.Context, model.FenceLock())
 	return g, err
+}
+
+// text rejects SQL that is there already, as after Raw: GORM would send it as it is.
+func text(stmt *gorm.Statement) error {
+	if stmt.SQL.Len() == 0 || stmt.DB.DryRun {
+		return nil
+	}
+	return unguarded("it has SQL as text for %s; send that with Exec, in the transaction in which gormfence.Enter was called", stmt.Table)
 }
 
 // keyOf returns the conditions for the primary key of a model, nil if it is not complete.
@@ -222,41 +263,75 @@ func modelOf(v reflect.Value) (Fenced, bool) {
 	return m, ok
 }
 
-// update adds the fence to an update, right before GORM builds it.
-func (p *Plugin) update(db *gorm.DB) {
-	g, stmt := guardOf(db), db.Statement
+// update adds the fence to an update, and sends it.
+func (p *Plugin) update(db *gorm.DB, send func(*gorm.DB)) {
+	g := guardOf(db)
 	if db.Error != nil || g == nil {
+		send(db)
 		return
 	}
-	for _, c := range stmt.Schema.UpdateClauses { // of other fields, such as an optimistic lock; GORM adds them below again
-		stmt.AddClause(c)
+	if err := g.assign(db.Statement); err != nil {
+		_ = db.AddError(err)
+		return
+	}
+	keep(db.Statement, "SET")
+	where := keep(db.Statement, "WHERE")
+	send(db)
+	db.Statement.Clauses["WHERE"] = where // the statement may run again
+	p.done(db)
+}
+
+// assign gives an update its assignments and conditions. One that sets no column raises the
+// fence as well: GORM would not send it, but it saves what belongs to the row, in other tables.
+func (g *guarded) assign(stmt *gorm.Statement) error {
+	for _, c := range stmt.Schema.UpdateClauses { // of other fields, such as an optimistic lock
+		if _, ours := c.(demand); !ours {
+			stmt.AddClause(c)
+		}
 	}
 	set, given := stmt.Clauses["SET"].Expression.(clause.Set)
 	if !given {
 		set = callbacks.ConvertToAssignments(stmt)
 	}
-	if len(set) == 0 {
-		return // GORM sends nothing either
-	}
 	if g.moves(stmt, set) {
-		_ = db.AddError(unguarded("it gives a row of %s another primary key, which may be that of another lock; create a row, and delete this one", stmt.Table))
-		return
+		return unguarded("it gives a row of %s another primary key, which may be that of another lock; create a row, and delete this one", stmt.Table)
 	}
 	own := clause.Set{{Column: clause.Column{Name: g.field.DBName}, Value: int64(g.mark.Token)}}
 	for _, a := range set {
-		if a.Column.Name != g.field.DBName { // the guard alone writes the fence
+		if !isColumn(a.Column.Name, g.field) { // the guard alone writes the fence
 			own = append(own, a)
 		}
 	}
 	stmt.AddClause(own)
 	g.restrict(stmt)
+	return nil
+}
+
+// keep makes a clause stay as it is, and returns it: GORM adds the clauses of the fields once more
+// when it sends the update, and a condition with OR would then come behind the fence.
+func keep(stmt *gorm.Statement, name string) clause.Clause {
+	kept := stmt.Clauses[name]
+	c := kept
+	c.Builder = func(_ clause.Clause, b clause.Builder) { kept.Build(b) }
+	stmt.Clauses[name] = c
+	return kept
+}
+
+// isColumn reports whether a database takes a name for the column of a field: MySQL takes
+// orders.fence and FENCE, too.
+func isColumn(name string, f *schema.Field) bool {
+	if own := f.Schema.FieldsByDBName[name]; own != nil {
+		return own == f
+	}
+	name = unquoted.Replace(name)
+	return strings.EqualFold(name[strings.LastIndexByte(name, '.')+1:], f.DBName)
 }
 
 // moves reports whether an update changes the primary key.
 func (g *guarded) moves(stmt *gorm.Statement, set clause.Set) bool {
 	for _, a := range set {
 		for i, f := range stmt.Schema.PrimaryFields {
-			if a.Column.Name != f.DBName {
+			if !isColumn(a.Column.Name, f) {
 				continue
 			}
 			key := g.key[i].(clause.Eq).Value
@@ -301,11 +376,12 @@ func (p parentheses) Build(b clause.Builder) {
 	_ = b.WriteByte(')')
 }
 
-// remove adds the fence to a delete. A delete that sets a column, as DeletedAt makes it, sets
+// remove adds the fence to a delete, and sends it. A delete that sets a column, as DeletedAt makes it, sets
 // nothing else; so the fence is raised first, and the delete has the condition as well.
-func (p *Plugin) remove(db *gorm.DB) {
+func (p *Plugin) remove(db *gorm.DB, send func(*gorm.DB)) {
 	g, stmt := guardOf(db), db.Statement
 	if db.Error != nil || g == nil {
+		send(db)
 		return
 	}
 	if softly(stmt) && !db.DryRun {
@@ -315,6 +391,8 @@ func (p *Plugin) remove(db *gorm.DB) {
 		}
 	}
 	g.restrict(stmt)
+	send(db)
+	p.done(db)
 }
 
 // softly reports whether the row stays.
@@ -331,7 +409,13 @@ func softly(stmt *gorm.Statement) bool {
 func raise(db *gorm.DB, g *guarded) error {
 	model := reflect.New(g.row.Type())
 	model.Elem().Set(g.row)
-	return sameAs(db.Statement, db.Session(&gorm.Session{NewDB: true})).Model(model.Interface()).UpdateColumn(g.field.DBName, int64(g.mark.Token)).Error
+	return raising(db.Statement, db, model.Interface()).UpdateColumn(g.field.DBName, 0).Error // the guard puts the token there
+}
+
+// raising makes a statement that raises the fence of a row, where another statement has the row. It
+// leaves alone what the row was read with: that may be deleted since, and GORM would save it again.
+func raising(stmt *gorm.Statement, db *gorm.DB, row any) *gorm.DB {
+	return sameAs(stmt, db.Session(&gorm.Session{NewDB: true})).Model(row).Omit(clause.Associations)
 }
 
 // sameAs makes a statement for the table of another.
@@ -340,45 +424,8 @@ func sameAs(stmt *gorm.Statement, db *gorm.DB) *gorm.DB {
 		return db
 	}
 	tx := db.Table(stmt.Table)
-	tx.Statement.TableExpr = stmt.TableExpr
+	tx.Statement.Table, tx.Statement.TableExpr = stmt.Table, stmt.TableExpr // Table finds no name in quotes
 	return tx
-}
-
-// create stops upserts, and gives new rows the token that the context carries. A row may be
-// created without a lock: no other holder knows it yet.
-func (p *Plugin) create(db *gorm.DB) {
-	stmt := db.Statement
-	if db.Error != nil || !p.fenced(stmt) {
-		return
-	}
-	if c, ok := stmt.Clauses["ON CONFLICT"].Expression.(clause.OnConflict); ok && (!c.DoNothing || c.UpdateAll || len(c.DoUpdates) > 0) {
-		_ = db.AddError(unguarded("an upsert may change a row of %s; create it or update it, and leave it out of the row that it comes with: Omit(clause.Associations)", stmt.Table))
-		return
-	}
-	if stmt.Schema == nil || tokenField(stmt.Schema) == nil {
-		return
-	}
-	set := func(v reflect.Value) {
-		v = reflect.Indirect(v)
-		if v.Type() != stmt.Schema.ModelType || !v.CanAddr() {
-			return
-		}
-		token := int64(0)
-		if model, ok := modelOf(v); ok && keyOf(stmt, v) != nil {
-			if m, err := fence.FromContext(stmt.Context, model.FenceLock()); err == nil {
-				token = int64(m.Token)
-			}
-		}
-		_ = db.AddError(tokenField(stmt.Schema).Set(stmt.Context, v, token))
-	}
-	switch stmt.ReflectValue.Kind() {
-	case reflect.Struct:
-		set(stmt.ReflectValue)
-	case reflect.Slice, reflect.Array:
-		for i := range stmt.ReflectValue.Len() {
-			set(stmt.ReflectValue.Index(i))
-		}
-	}
 }
 
 // done looks at what became of a guarded statement, inside of its transaction.

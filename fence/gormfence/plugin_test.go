@@ -62,6 +62,7 @@ func TestBadModelsAreErrors(t *testing.T) {
 		"without models":                        nil,
 		"no field of type gormfence.Token":      {unfenced{}},
 		"no primary key":                        {&keyless{}},
+		"may not write its field Fence":         {&readOnly{}},
 		"unsupported data type":                 {number(1)},
 		"*gormfence_test.unfenced has no field": {&Order{}, &unfenced{}},
 	} {
@@ -105,6 +106,7 @@ func TestModelsThatAreNotListed(t *testing.T) {
 	}{
 		"not listed":        {db.Model(&other{ID: 42}).Update("v", "x").Error, "other is not listed"},
 		"no method":         {db.Model(&methodless{ID: 42}).Update("v", "x").Error, "needs its method FenceLock"},
+		"no schema":         {db.Table("jobs").Where("id = 1").Update("v", "x").Error, "name its schema"}, // the connection may have it
 		"table of a schema": {db.Table("sales.jobs").Where("id = 1").Update("v", "x").Error, "without a gormfence.Token"},
 	} {
 		if !errors.Is(tt.err, gormfence.ErrUnguarded) || !strings.Contains(tt.err.Error(), tt.want) {
@@ -112,7 +114,7 @@ func TestModelsThatAreNotListed(t *testing.T) {
 		}
 	}
 	must.OK(t, db.Model(&elsewhere{ID: 1}).UpdateColumn("fence", 0).Error)
-	must.OK(t, db.Table("jobs").Where("id = 1").Update("v", "x").Error) // not the one of the schema
+	must.OK(t, db.Table("hr.jobs").Where("id = 1").Update("v", "x").Error) // another one
 }
 
 type other struct {

@@ -53,9 +53,15 @@ func (demand) MergeClause(*clause.Clause) {}
 
 // ModifyStatement implements gorm.StatementModifier.
 func (demand) ModifyStatement(stmt *gorm.Statement) {
-	if stmt.DB.Error == nil && guardOf(stmt.DB) == nil {
+	if stmt.DB.Error != nil {
+		return
+	}
+	switch g := guardOf(stmt.DB); {
+	case g == nil:
 		_ = stmt.AddError(unguarded("%s has a gormfence.Token, and the plugin is not there; call db.Use(gormfence.New(&%s{})) when the program starts",
 			stmt.Schema.Name, stmt.Schema.Name))
+	case !g.ready:
+		_ = stmt.AddError(unguarded("another plugin has replaced the callback of GORM that sends it; call db.Use(gormfence.New(&%s{})) after the other plugins", stmt.Schema.Name))
 	}
 }
 

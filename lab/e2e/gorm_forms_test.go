@@ -38,6 +38,15 @@ type plainRow struct {
 
 func (plainRow) TableName() string { return "guarded" }
 
+// quotedRow and backquotedRow are the same table with quotes in its name, which GORM leaves as they are.
+type quotedRow plainRow
+
+func (quotedRow) TableName() string { return `"guarded"` }
+
+type backquotedRow plainRow
+
+func (backquotedRow) TableName() string { return "`guarded`" }
+
 // aloneRow is of a table without fences.
 type aloneRow struct {
 	ID int64
@@ -104,6 +113,13 @@ var guardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	"a model by value":    func(db *gorm.DB, row *gormRow) error { return db.Model(*row).Update("v", "x").Error },
 	"an own fence": func(db *gorm.DB, row *gormRow) error {
 		return db.Model(row).Updates(map[string]any{"v": "x", "fence": 1 << 40}).Error
+	},
+	"an own fence with its table": func(db *gorm.DB, row *gormRow) error {
+		own := map[string]string{"mysql": "guarded.fence"}[db.Name()]
+		if own == "" { // others take no table there
+			own = "fence"
+		}
+		return db.Model(row).Updates(map[string]any{"v": "x", own: 1}).Error
 	},
 	"an own SET": func(db *gorm.DB, row *gormRow) error {
 		return db.Model(row).Clauses(clause.Set{{Column: clause.Column{Name: "v"}, Value: "x"}}).Updates(map[string]any{}).Error
@@ -247,6 +263,10 @@ var unguardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	"a table in FROM": func(db *gorm.DB, row *gormRow) error {
 		return db.Clauses(clause.From{Tables: []clause.Table{{Name: "guarded"}}}).Where("id = ?", row.ID).Delete(&aloneRow{}).Error
 	},
+	"a joined table in DELETE": func(db *gorm.DB, row *gormRow) error {
+		return db.Clauses(clause.Delete{Modifier: "g"}, clause.From{Tables: []clause.Table{{Name: "alone_rows"}},
+			Joins: []clause.Join{{Table: clause.Table{Name: "guarded", Alias: "g"}}}}).Where("g.id = ?", row.ID).Delete(&aloneRow{}).Error
+	},
 	"a table in INSERT": func(db *gorm.DB, row *gormRow) error {
 		return db.Clauses(clause.Insert{Table: clause.Table{Name: "guarded"}}, clause.OnConflict{Columns: []clause.Column{{Name: "id"}},
 			DoUpdates: clause.AssignmentColumns([]string{"v"})}).Create(&aloneRow{ID: row.ID, V: "x"}).Error
@@ -262,6 +282,18 @@ var unguardedForms = map[string]func(db *gorm.DB, row *gormRow) error{
 	},
 	"a listed model of another table": func(db *gorm.DB, row *gormRow) error {
 		return db.Unscoped().Table("guarded").Model(&softRow{ID: row.ID, Lock: formsLock}).UpdateColumn("v", "x").Error
+	},
+	"another model, in quotes": func(db *gorm.DB, row *gormRow) error {
+		if db.Name() == "mysql" {
+			return db.Model(&backquotedRow{ID: row.ID}).Update("v", "x").Error
+		}
+		return db.Model(&quotedRow{ID: row.ID}).Update("v", "x").Error
+	},
+	"SQL as text, and an update": func(db *gorm.DB, row *gormRow) error {
+		return db.Raw("UPDATE guarded SET v = 'x' WHERE id = ?", row.ID).Model(row).Update("v", "x").Error
+	},
+	"another key with its table": func(db *gorm.DB, row *gormRow) error {
+		return db.Model(row).Updates(map[string]any{"guarded.id": row.ID + 1_000_000, "v": "x"}).Error
 	},
 	"another key": func(db *gorm.DB, row *gormRow) error {
 		return db.Model(row).Updates(map[string]any{"id": row.ID + 1_000_000, "v": "x"}).Error
