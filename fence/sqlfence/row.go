@@ -104,10 +104,14 @@ func (r *Row) update(ctx context.Context, db Database, lock string, key any, set
 	if err != nil {
 		return fmt.Errorf("sqlfence: the driver does not report how many rows changed, so it is unknown whether the fence was raised: %w", err)
 	}
-	if !ok {
+	n, err := res.RowsAffected()
+	if err != nil {
+		n = 0 // LAST_INSERT_ID is enough
+	}
+	if !ok && n == 0 { // MariaDB loses LAST_INSERT_ID if the table has a trigger; a row that was changed was let through
 		return r.why(ctx, db, key, m)
 	}
-	if n, err := res.RowsAffected(); err == nil && n > 1 {
+	if n > 1 {
 		return fmt.Errorf("sqlfence: %d rows of %s have %s = %v and were changed; RowOptions.Key must be unique", n, r.o.Table, r.o.Key, key)
 	}
 	return nil
@@ -138,20 +142,28 @@ func (r *Row) statement(set string, args []any, key any, m fence.Mark) (string, 
 }
 
 // why distinguishes a missing row from a newer holder, after the statement found nothing
-// to change. This read decides nothing: it is only for the error.
+// to change. It decides one thing, for a table with a trigger in MySQL: no fence sinks, so a row with
+// this token has refused nothing, and had all the values before. The read locks the row there: at
+// REPEATABLE READ a plain one may show an older fence than the one that the statement met.
 func (r *Row) why(ctx context.Context, db Database, key any, m fence.Mark) error {
 	holder := "''"
 	if r.o.Holder != "" {
 		holder = "COALESCE(" + r.o.Holder + ", '')"
 	}
+	locking := ""
+	if r.dialect == MySQL {
+		locking = " FOR UPDATE"
+	}
 	kept := fence.Mark{Lock: m.Lock}
 	err := db.QueryRow(ctx, "SELECT COALESCE("+r.o.Fence+", 0), "+holder+" FROM "+r.o.Table+
-		" WHERE "+r.o.Key+" = "+r.dialect.arg(1), key).Scan(&kept.Token, &kept.Holder)
+		" WHERE "+r.o.Key+" = "+r.dialect.arg(1)+locking, key).Scan(&kept.Token, &kept.Holder)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("sqlfence: %s has no row with %s = %v: %w", r.o.Table, r.o.Key, key, err)
 	case err != nil:
 		return fmt.Errorf("sqlfence: no row was updated; the reason is unknown: %w", err)
+	case r.dialect == MySQL && kept.Token == m.Token:
+		return nil
 	}
 	return refusal(kept, m)
 }

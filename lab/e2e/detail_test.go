@@ -170,3 +170,45 @@ func TestStrongerIsolation(t *testing.T) {
 		}
 	})
 }
+
+// TestRowWithATrigger: MariaDB loses LAST_INSERT_ID when the table has one, and a write that was done
+// must not be called refused.
+func TestRowWithATrigger(t *testing.T) {
+	each(t, func(t *testing.T, e *database) {
+		if e.dialect != sqlfence.MySQL {
+			t.Skip("PostgreSQL counts the rows")
+		}
+		for _, statement := range []string{
+			"CREATE TABLE triggered (id BIGINT PRIMARY KEY, v VARCHAR(100), fence BIGINT)", "INSERT INTO triggered (id) VALUES (1)",
+			"CREATE TRIGGER trimmed BEFORE UPDATE ON triggered FOR EACH ROW SET NEW.v = TRIM(NEW.v)",
+		} {
+			_, err := e.db.ExecContext(t.Context(), statement)
+			must.OK(t, err)
+		}
+		t.Cleanup(func() { _, _ = e.db.Exec("DROP TABLE triggered") })
+		row, err := sqlfence.NewRow(e.dialect, &sqlfence.RowOptions{Table: "triggered", Key: "id"})
+		must.OK(t, err)
+		const lock = "a trigger"
+		for _, db := range []*sql.DB{e.db, e.prepared(t)} {
+			for range 2 { // the second changes nothing
+				must.OK(t, row.Update(holding(t, lock, 768, ""), db, lock, 1, "v = ?", "x"))
+			}
+			if err := row.Update(holding(t, lock, 512, ""), db, lock, 1, "v = ?", "late"); !errors.Is(err, fence.ErrStale) {
+				t.Errorf("an older token: got %v", err)
+			}
+			if err := row.Raise(holding(t, lock, 768, ""), db, lock, 2); !errors.Is(err, sql.ErrNoRows) {
+				t.Errorf("no such row: got %v", err)
+			}
+		}
+		tx, err := e.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		must.OK(t, err)
+		defer tx.Rollback()
+		_, _ = tx.Exec("SET SESSION innodb_snapshot_isolation = OFF") // else an older view is found before
+		var v string
+		must.OK(t, tx.QueryRow("SELECT v FROM triggered").Scan(&v))
+		must.OK(t, row.Update(holding(t, lock, 1024, ""), e.other.db, lock, 1, "v = ?", "y"))
+		if err := row.Update(holding(t, lock, 768, ""), tx, lock, 1, "v = ?", "x"); !errors.Is(err, fence.ErrStale) {
+			t.Errorf("an older token with an older view of the row: got %v", err)
+		}
+	})
+}
