@@ -41,6 +41,28 @@ func newPlugin(settings any) (register.LinterPlugin, error) {
 	return plugin{}, nil
 }
 
-func (plugin) BuildAnalyzers() ([]*analysis.Analyzer, error) { return vet.All, nil }
+// BuildAnalyzers returns the analyzers, each without its related places.
+func (plugin) BuildAnalyzers() ([]*analysis.Analyzer, error) {
+	list := make([]*analysis.Analyzer, len(vet.All))
+	for i, a := range vet.All {
+		list[i] = alone(a)
+	}
+	return list, nil
+}
+
+// alone returns an analyzer without the places that relate to its reports: golangci-lint makes each of them an issue of its
+// own, which a nolint at the report does not silence. The messages name the lines.
+func alone(a *analysis.Analyzer) *analysis.Analyzer {
+	b := *a
+	b.Run = func(pass *analysis.Pass) (any, error) {
+		p := *pass
+		p.Report = func(d analysis.Diagnostic) {
+			d.Related = nil
+			pass.Report(d)
+		}
+		return a.Run(&p)
+	}
+	return &b
+}
 
 func (plugin) GetLoadMode() string { return register.LoadModeTypesInfo }
