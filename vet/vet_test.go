@@ -64,9 +64,37 @@ func TestGuards(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), named(t, "tokencheck"), "guarded")
 }
 
-// TestIgnore: a comment switches the checks that it names off, for its line and the next one, if it has a reason.
+// TestIgnore: a comment switches the checks that it names off, for its line or for the one below it, if it has a reason.
 func TestIgnore(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), named(t, "outerctx"), "ignore")
+}
+
+// TestNamesThatChange: a lock of the parent or of the next shard is another lock, and a context that is made in many
+// steps is looked at in linear time.
+func TestNamesThatChange(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), named(t, "selflock"), "selflocknames")
+}
+
+// TestOuterContextAfterTheLoss: what runs when the inner context has ended needs another one. No fix gives a parameter the name of a
+// variable beside it.
+func TestOuterContextAfterTheLoss(t *testing.T) {
+	analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), named(t, "outerctx"), "afterloss")
+}
+
+// TestHandlesMadeElsewhere: MaxHold is found where a handle was made, and a method of an interface locks, too.
+func TestHandlesMadeElsewhere(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), named(t, "leaseleak"), "handles")
+}
+
+// TestFixesKeepTheRest: a fix that moves a line leaves comments and other functions alone, and counts the lines of
+// the file, not those that a line directive names.
+func TestFixesKeepTheRest(t *testing.T) {
+	analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), named(t, "unlockerr"), "unlockfix", "linedirective")
+}
+
+// TestFilesOfCgo: people wrote them, though they say that they are generated. Nothing changes the file that cgo made.
+func TestFilesOfCgo(t *testing.T) {
+	analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), named(t, "leaseleak"), "cgofile")
 }
 
 // TestTestsAreLeftAlone: what tests do is meant, but people copy from examples.

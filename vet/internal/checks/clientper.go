@@ -157,10 +157,11 @@ func isMessage(t types.Type, suffixes ...string) bool {
 }
 
 // sameEachRound reports whether expressions have the same value in each round of a loop: their variables come from
-// outside of it, and they call nothing.
+// outside of it and are not set inside, and they call nothing.
 func (x *index) sameEachRound(exprs []ast.Expr, loop ast.Node) bool {
 	inside := false
 	for _, e := range exprs {
+		inside = inside || x.written(e, loop.Pos(), loop.End())
 		ast.Inspect(e, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {
 				v := x.variable(id)

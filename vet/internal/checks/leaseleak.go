@@ -48,14 +48,14 @@ type leaks struct {
 	wrappers map[*types.Func]bool
 }
 
-// acquiring are names of functions of other packages that pass on the duty to unlock, if they return a lease and an
+// acquiring are names of functions without a body here, those of other packages and methods of interfaces, that pass on the duty to unlock, if they return a lease and an
 // error. Facts about their bodies would be surer, but with facts every package that a program is made of has to be
 // analyzed, down to the standard library.
 var acquiring = regexp.MustCompile(`^(Try)?(R?Lock|Acquire|Obtain|Take|Claim|Hold)`)
 
 func (l *leaks) isWrapper(fn *types.Func) bool {
 	res := fn.Signature().Results()
-	if fn.Pkg() == l.pass.Pkg || slices.Contains(l.api.Paths, calleePath(fn)) {
+	if fn.Pkg() == l.pass.Pkg && l.decls[fn] != nil || slices.Contains(l.api.Paths, calleePath(fn)) {
 		return l.wrappers[fn]
 	}
 	return res.Len() == 2 && isError(res.At(1).Type()) && acquiring.MatchString(fn.Name())
@@ -179,22 +179,55 @@ func (l *leaks) bounded(a acquisition) bool {
 	return false
 }
 
-// maxHold reports whether an expression, or what its variable is set to, mentions MaxHold.
+// maxHold reports whether an expression mentions MaxHold, or what its variables and fields are set to does: a handle
+// with its options is often made elsewhere. Of s.mu only the field counts, because s may have other handles.
 func (l *leaks) maxHold(e ast.Expr) bool {
-	exprs := []ast.Expr{e}
-	if v := l.variable(e); v != nil {
-		exprs = append(exprs, l.assigns[v]...)
-	}
 	found := false
-	for _, e := range exprs {
-		ast.Inspect(e, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && id.Name == "MaxHold" {
-				found = true
-			}
+	seen := map[*types.Var]bool{}
+	var look func(n ast.Node) bool
+	look = func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		sel, isSel := n.(*ast.SelectorExpr)
+		if isSel && l.info.Selections[sel] != nil && l.info.Selections[sel].Kind() == types.FieldVal {
+			id, ok = sel.Sel, true
+		}
+		if !ok || found {
 			return !found
-		})
+		}
+		found = id.Name == "MaxHold"
+		if v, ok := l.info.ObjectOf(id).(*types.Var); ok && !found && !seen[v] && !l.api.isLease(v.Type()) {
+			seen[v] = true
+			for _, from := range l.values(v) {
+				ast.Inspect(from, look)
+			}
+		}
+		return !found && !isSel
 	}
+	ast.Inspect(e, look)
 	return found
+}
+
+// values returns what a variable or a field is set to in this package.
+func (l *leaks) values(v *types.Var) []ast.Expr {
+	list := slices.Clone(l.assigns[v])
+	if !v.IsField() {
+		return list
+	}
+	for _, c := range l.uses[v.Origin()] {
+		switch n := c.Parent().Node().(type) {
+		case *ast.KeyValueExpr:
+			if n.Key == c.Node() {
+				list = append(list, n.Value)
+			}
+		case *ast.SelectorExpr:
+			if a, ok := c.Parent().Parent().Node().(*ast.AssignStmt); ok {
+				if i := slices.Index(a.Lhs, ast.Expr(n)); i >= 0 && len(a.Lhs) == len(a.Rhs) {
+					list = append(list, a.Rhs[i])
+				}
+			}
+		}
+	}
+	return list
 }
 
 // surelyBusy reports whether TryLock asks for a lock that a function around it holds: there is no lease to drop.

@@ -24,8 +24,9 @@ outside does not, and a nested lock of the same name waits for itself under it.
 		return save(ctx) // use held
 	})
 
-What is meant to outlive the lease is left alone: context.WithoutCancel, Lease.WithContext, deferred calls,
-calls that close or release, goroutines that nobody waits for, values and logs.`
+What is meant to outlive the lease is left alone: context.Background, WithoutCancel, Lease.WithContext, deferred calls,
+calls that close or release, goroutines that nobody waits for, values and logs. So is what runs after the loss, such
+as the branch of "if held.Err() != nil".`
 
 func newOuterContext(indexer *analysis.Analyzer) *analysis.Analyzer {
 	return newCheck("outerctx", outerContextDoc, indexer, func(pass *analysis.Pass, x *index) {
@@ -109,12 +110,13 @@ func (o *outers) setInside(s *scope, v *types.Var) bool {
 // shutdown has. A plain context.Background that was given to the call is an ordinary outer context.
 func (o *outers) onlyDetached(v *types.Var) bool {
 	from := o.assigns[v]
-	return len(from) > 0 && !slices.ContainsFunc(from, func(e ast.Expr) bool { return !o.withoutCancel(e, 0) })
+	return len(from) > 0 && !slices.ContainsFunc(from, func(e ast.Expr) bool { return !o.withoutCancel(e, map[*types.Var]bool{}) })
 }
 
-func (o *outers) withoutCancel(e ast.Expr, depth int) bool {
+// withoutCancel looks at each variable once, as derived does.
+func (o *outers) withoutCancel(e ast.Expr, seen map[*types.Var]bool) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
-	if !ok || depth > 5 {
+	if !ok {
 		return false
 	}
 	fn := callee(o.info, call)
@@ -128,10 +130,15 @@ func (o *outers) withoutCancel(e ast.Expr, depth int) bool {
 		return false
 	}
 	parent := ast.Unparen(call.Args[0])
-	if v := o.variable(parent); v != nil {
-		return depth < 5 && slices.ContainsFunc(o.assigns[v], func(e ast.Expr) bool { return o.withoutCancel(e, depth+1) })
+	v := o.variable(parent)
+	if v == nil {
+		return o.detached(parent) || o.withoutCancel(parent, seen)
 	}
-	return o.detached(parent) || o.withoutCancel(parent, depth+1)
+	if seen[v] {
+		return false
+	}
+	seen[v] = true
+	return slices.ContainsFunc(o.assigns[v], func(e ast.Expr) bool { return o.withoutCancel(e, seen) })
 }
 
 // cleanup are names of functions that end something; they are given contexts that outlive the lock.
@@ -139,7 +146,7 @@ var cleanup = regexp.MustCompile(`(?i)^(close|shutdown|rollback|unlock|release|s
 
 // isWork reports whether the context is given to work that should end with the lease.
 func (o *outers) isWork(s *scope, c inspector.Cursor, ignores bool) bool {
-	if o.apart(s, c) {
+	if o.apart(s, c) || o.afterLoss(s, c) {
 		return false
 	}
 	p := c.Parent()
@@ -258,8 +265,8 @@ func (o *outers) fix(s *scope, f finding, all []finding, first bool) []analysis.
 		return o.useInner(o.pass, s, f.expr, "use ")
 	}
 	v := o.variable(f.expr)
-	if s.param == nil || v == nil || !first {
-		return nil
+	if s.param == nil || v == nil || !first || o.info.Scopes[s.lit.Type].Lookup(v.Name()) != nil {
+		return nil // the last: ctx := wrap(ctx) cannot have a parameter of that name beside it
 	}
 	for _, c := range o.uses[v] {
 		if within(s.lit.Body, c.Node().Pos()) && !slices.ContainsFunc(all, func(g finding) bool { return g.expr == c.Node() }) {

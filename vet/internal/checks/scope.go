@@ -89,11 +89,17 @@ func (x *index) takenBy(c inspector.Cursor) *ast.CallExpr {
 
 // takenByVariable returns the call that takes the variable of a literal, if the variable has no other value.
 func (x *index) takenByVariable(c inspector.Cursor) *ast.CallExpr {
-	a, ok := c.Parent().Node().(*ast.AssignStmt)
-	if !ok || len(a.Lhs) != 1 {
-		return nil
+	var v *types.Var
+	switch n := c.Parent().Node().(type) {
+	case *ast.AssignStmt:
+		if len(n.Lhs) == 1 {
+			v = x.variable(n.Lhs[0])
+		}
+	case *ast.ValueSpec:
+		if len(n.Names) == 1 {
+			v = x.variable(n.Names[0])
+		}
 	}
-	v := x.variable(a.Lhs[0])
 	if v == nil || len(x.assigns[v]) != 1 {
 		return nil
 	}

@@ -5,6 +5,7 @@ package checks
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"go/types"
 	"slices"
 
@@ -53,7 +54,7 @@ func (x *index) lockOf(call *ast.CallExpr) (lockID, bool) {
 	}
 	l, ok := x.api.Locks[fn.FullName()]
 	sel, isSel := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-	if !ok || !isSel {
+	if !ok || !isSel || x.info.Types[sel.X].IsType() { // (*Mutex).Lock(mu, ctx): the lock is an argument
 		return lockID{}, false
 	}
 	id := lockID{shared: l.Shared, try: l.Try}
@@ -63,7 +64,7 @@ func (x *index) lockOf(call *ast.CallExpr) (lockID, bool) {
 		return id, id.key != ""
 	}
 	handle := ast.Unparen(sel.X)
-	if v := x.variable(handle); v != nil && len(x.assigns[v]) == 1 {
+	if v := x.variable(handle); v != nil && len(x.assigns[v]) == 1 && v.Kind() != types.ParamVar {
 		handle = ast.Unparen(x.assigns[v][0])
 	}
 	if made, ok := handle.(*ast.CallExpr); ok { // client.Mutex(name, options...)
@@ -152,11 +153,17 @@ func (x *index) waitsForItself(all []*scope, call *ast.CallExpr) bool {
 func (x *index) waitsInside(s *scope, c inspector.Cursor, call *ast.CallExpr) bool {
 	first, ok := x.lockOf(s.call)
 	second, ok2 := x.lockOf(call)
-	if !ok || !ok2 || !conflicts(first, second) || len(call.Args) == 0 || !x.sameGoroutine(s.lit, c) {
+	if !ok || !ok2 || !conflicts(first, second) || len(call.Args) == 0 || !x.sameGoroutine(s.lit, c) || x.renamed(first, s.lit.Pos(), s.lit.End()) {
 		return false
 	}
-	seeds := []*types.Var{s.inner, s.lease}
-	return !x.derived(call.Args[0], s.lit, seeds, 0)
+	return !x.derived(call.Args[0], s.lit, map[*types.Var]bool{s.inner: true, s.lease: true}, map[*types.Var]bool{})
+}
+
+// renamed reports whether what names a lock gets another value between two places: the second lock may be that of the
+// parent, or of the next shard. The places are the first lock and the end of its function, not the second lock, because
+// the second one may be in a loop and the write behind it.
+func (x *index) renamed(id lockID, from, to token.Pos) bool {
+	return slices.ContainsFunc(id.names, func(e ast.Expr) bool { return x.written(e, from, to) })
 }
 
 // sameGoroutine reports whether a call runs while the function around it does: not in a goroutine, and not in a
@@ -188,9 +195,10 @@ func (x *index) sameGoroutine(fn ast.Node, c inspector.Cursor) bool {
 	return false
 }
 
-// derived reports whether a context is made from one of the variables, as far as one sees. A variable of the
-// function itself whose origin is not plain counts as derived.
-func (x *index) derived(e ast.Expr, fn ast.Node, seeds []*types.Var, depth int) bool {
+// derived reports whether a context is made from one of the seeds, as far as one sees. A variable of the
+// function itself whose origin is not plain counts as derived. Each variable is looked at once: where one is set n times from
+// itself there are n ways to each depth.
+func (x *index) derived(e ast.Expr, fn ast.Node, seeds, seen map[*types.Var]bool) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
@@ -198,13 +206,11 @@ func (x *index) derived(e ast.Expr, fn ast.Node, seeds []*types.Var, depth int) 
 			return !found
 		}
 		v := x.variable(id)
-		if v == nil {
+		if v == nil || seen[v] {
 			return true
 		}
-		for _, s := range seeds {
-			found = found || v == s
-		}
-		if found || !within(fn, v.Pos()) || depth > 8 {
+		seen[v] = true
+		if found = seeds[v]; found || !within(fn, v.Pos()) {
 			return !found
 		}
 		from := x.assigns[v]
@@ -212,7 +218,7 @@ func (x *index) derived(e ast.Expr, fn ast.Node, seeds []*types.Var, depth int) 
 			found = isContext(v.Type()) // a parameter
 		}
 		for _, f := range from {
-			found = found || x.derived(f, fn, seeds, depth+1)
+			found = found || x.derived(f, fn, seeds, seen)
 		}
 		return !found
 	})
@@ -281,10 +287,10 @@ func (x *index) selfLocksBetween(pass *analysis.Pass, a acquisition) {
 		for c := range next.Preorder((*ast.CallExpr)(nil)) {
 			call := c.Node().(*ast.CallExpr)
 			second, ok := x.lockOf(call)
-			if !ok || !conflicts(first, second) || !x.sameGoroutine(fn.Node(), c) || x.onFailure(a, c) {
+			if !ok || !conflicts(first, second) || !x.sameGoroutine(fn.Node(), c) || x.onFailure(a, c) || x.renamed(first, a.call.End(), fn.Node().End()) {
 				continue
 			}
-			if !x.derived(call.Args[0], fn.Node(), []*types.Var{a.lease}, 0) || x.sameArgument(a.call, call) {
+			if !x.derived(call.Args[0], fn.Node(), map[*types.Var]bool{a.lease: true}, map[*types.Var]bool{}) || x.sameArgument(a.call, call) {
 				d := selfLockDiagnostic(x, call)
 				d.Message += fmt.Sprintf(": use %s.Context()", a.lease.Name())
 				x.report(pass, d)
@@ -324,20 +330,26 @@ func (x *index) endsLease(stmt inspector.Cursor, lease *types.Var) bool {
 		return false
 	}
 	for _, c := range x.uses[lease] {
-		if u := x.useOf(c); (u == ended || u == passed) && within(stmt.Node(), c.Node().Pos()) {
+		if !within(stmt.Node(), c.Node().Pos()) {
+			continue
+		}
+		if u := x.useOf(c); u == ended || u == passed {
 			return true
 		}
 	}
 	return false
 }
 
-// onFailure reports whether a call is in the branch where the acquisition failed.
+// onFailure reports whether a call is in the branch where the acquisition failed, as far as one sees.
 func (x *index) onFailure(a acquisition, c inspector.Cursor) bool {
 	for p := range c.Enclosing((*ast.IfStmt)(nil), (*ast.SwitchStmt)(nil)) {
-		if p.Node().Pos() < a.call.Pos() {
+		n, isIf := p.Node().(*ast.IfStmt)
+		switch {
+		case isIf && n.Init == a.stmt: // if l, err = mu.TryLock(ctx); err != nil { l, err = mu.Lock(ctx) }
+			return true
+		case p.Node().Pos() < a.call.Pos():
 			return false
-		}
-		if n, ok := p.Node().(*ast.IfStmt); !ok || mentionsVar(x, n.Cond, a.err) || mentionsVar(x, n.Cond, a.lease) {
+		case !isIf || mentionsVar(x, n.Cond, a.err) || mentionsVar(x, n.Cond, a.lease):
 			return true
 		}
 	}

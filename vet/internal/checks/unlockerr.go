@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -61,7 +62,7 @@ func (x *index) unlockErrors(pass *analysis.Pass, a acquisition, fn ast.Node) {
 			Pos: stmt.Node().Pos(), End: stmt.Node().End(),
 			Message: fmt.Sprintf("the error of %s.Unlock is dropped: if the lease was lost, the function returns as if it had not been; "+
 				"return the error, or work with the context of the lease", a.lease.Name()),
-			SuggestedFixes: x.returnUnlock(pass.Fset, stmt),
+			SuggestedFixes: x.returnUnlock(pass, stmt),
 		})
 	}
 }
@@ -178,27 +179,42 @@ func (x *index) testedNotNil(stmt inspector.Cursor, e ast.Expr) bool {
 	return false
 }
 
-// returnUnlock turns "l.Unlock(ctx); return nil" into "return l.Unlock(ctx)", in functions with one result.
-func (x *index) returnUnlock(fset *token.FileSet, stmt inspector.Cursor) []analysis.SuggestedFix {
+// returnUnlock turns "l.Unlock(ctx); return nil" into "return l.Unlock(ctx)", in functions with one result, an error.
+func (x *index) returnUnlock(pass *analysis.Pass, stmt inspector.Cursor) []analysis.SuggestedFix {
 	s, ok := stmt.Node().(*ast.ExprStmt)
 	next, ok2 := stmt.NextSibling()
-	if !ok || !ok2 {
+	fn, ok3 := function(stmt) // a literal that returns something else, maybe
+	if !ok || !ok2 || !ok3 {
 		return nil
 	}
+	typ, _ := funcParts(fn.Node())
 	ret, ok := next.Node().(*ast.ReturnStmt)
-	if !ok || len(ret.Results) != 1 || !x.info.Types[ret.Results[0]].IsNil() {
+	if !ok || len(ret.Results) != 1 || !x.info.Types[ret.Results[0]].IsNil() || !lastIsError(x, typ) {
 		return nil
 	}
-	file := fset.File(ret.Pos())
-	line := file.Line(ret.Pos())
-	if line == file.Line(s.End()) || line == file.LineCount() {
+	from, to, ok := lineOf(pass, ret)
+	if !ok {
 		return nil
 	}
 	return []analysis.SuggestedFix{{
 		Message: "return the error of Unlock",
 		TextEdits: []analysis.TextEdit{
 			{Pos: s.Pos(), End: s.Pos(), NewText: []byte("return ")},
-			{Pos: file.LineStart(line), End: file.LineStart(line + 1)}, // what is between, such as a comment, stays
+			{Pos: from, End: to}, // what is between, such as a comment, stays
 		},
 	}}
+}
+
+// lineOf returns the line of a statement that has nothing else on its line, such as a comment or a brace. It counts the
+// lines of the file itself: a line directive names those of another.
+func lineOf(pass *analysis.Pass, stmt ast.Stmt) (from, to token.Pos, ok bool) {
+	file := pass.Fset.File(stmt.Pos())
+	line := file.PositionFor(stmt.Pos(), false).Line
+	text, err := pass.ReadFile(file.Name())
+	if err != nil || line == file.LineCount() || len(text) != file.Size() {
+		return token.NoPos, token.NoPos, false
+	}
+	from, to = file.LineStart(line), file.LineStart(line+1)
+	before, after := text[file.Offset(from):file.Offset(stmt.Pos())], text[file.Offset(stmt.End()):file.Offset(to)]
+	return from, to, len(bytes.TrimSpace(before)) == 0 && len(bytes.TrimSpace(after)) == 0
 }

@@ -46,3 +46,18 @@ func noReason(ctx context.Context) error {
 		return save(ctx) // want `ctx does not end`
 	})
 }
+
+func lineBelow(ctx context.Context) error {
+	return locks.Do(ctx, "a", func(held context.Context, l *fencelock.Lease) error {
+		_ = save(ctx)    //fencelock:ignore outerctx it is written in any case
+		return save(ctx) // want `ctx does not end`
+	})
+}
+
+func otherComments(ctx context.Context) error {
+	return locks.Do(ctx, "a", func(held context.Context, l *fencelock.Lease) error {
+		//fencelock:ignore outerctx it is written in any case
+		//nolint:contextcheck // for the same reason
+		return save(ctx)
+	})
+}
