@@ -52,10 +52,12 @@ const (
 	Margin
 	// Newest: a lost grant is not put back if another one was made since the incarnation began.
 	Newest
+	// Outdated: nor in a later incarnation, if the one that granted had less grace than is known by then.
+	Outdated
 	rules
 )
 
-var names = [rules]string{Property: "property", Remembered: "remembered", Rest: "rest", Highest: "highest", Known: "known", Declared: "declared", Margin: "margin", Newest: "newest"}
+var names = [rules]string{Property: "property", Remembered: "remembered", Rest: "rest", Highest: "highest", Known: "known", Declared: "declared", Margin: "margin", Newest: "newest", Outdated: "outdated"}
 
 // String returns the name of the rule.
 func (r Rule) String() string { return names[r] }
@@ -87,11 +89,14 @@ const most = 3
 // marker is what a server keeps of the namespace; all zero if it keeps nothing.
 type marker struct {
 	inc, began, over  uint8
+	first             uint8 // end of the grace period with which the incarnation began
 	grace             bool
 	max, longest      uint8
 	facts             facts
-	holder, holderInc uint8 // number of the process plus 1
-	granted           bool  // in this incarnation
+	holder, holderInc uint8      // number of the process plus 1
+	granted           bool       // in this incarnation
+	last, outdated    uint8      // the latest incarnation that granted; grants of those before this one are not put back
+	newer             [most]bool // another grant was made while the process held a lost one
 	ends              [most]uint8
 }
 
@@ -109,6 +114,7 @@ type process struct {
 	facts          facts
 	inc, until     uint8 // of its session; until is its trusted deadline
 	holds          bool
+	got            uint8 // incarnation of its grant
 }
 
 type state struct {

@@ -101,15 +101,28 @@ func (m *search) open(s *state, i int) {
 	case v.inc == 0 || v.inc&fresh != 0:
 		s.incs++
 		before := *v
-		*v = marker{inc: s.incs, began: s.now, grace: grace, max: p.max, longest: before.longest, facts: before.facts.and(p.facts), holder: before.holder, holderInc: before.holderInc, ends: before.ends}
+		*v = marker{inc: s.incs, began: s.now, grace: grace, max: p.max, longest: before.longest, facts: before.facts.and(p.facts), holder: before.holder, holderInc: before.holderInc, last: before.last, outdated: before.outdated, newer: before.newer, ends: before.ends}
 		m.raise(v, before.max)
+		if before.granted && m.on(Outdated) {
+			v.last = before.inc &^ fresh
+		}
+		if before.began+m.length(v, p) > before.first {
+			v.outdated = v.last
+		}
 		v.over = s.now
 		if grace {
 			v.over = s.now + m.length(v, p)
+			v.first = v.over
 		}
 	case grace && !v.grace || p.max > v.max:
 		v.grace = grace
 		m.raise(v, p.max)
+		if v.granted && m.on(Newest) {
+			v.last = v.inc
+		}
+		if grace {
+			v.outdated = v.last
+		}
 		if grace && m.on(Rest) {
 			v.over = max(v.over, v.began+m.length(v, p))
 		}
@@ -125,11 +138,11 @@ func (m *search) open(s *state, i int) {
 func (m *search) reclaim(s *state, i int) {
 	p, v := &s.procs[i], &s.srv
 	own := int(v.holder) == i+1 && v.ends[i] > s.now
-	if !p.holds || !own && (v.over <= s.now || v.holder != 0 && v.holderInc == v.inc || v.granted && m.on(Newest)) {
+	if !p.holds || !own && (v.over <= s.now || v.holder != 0 && v.holderInc == v.inc || p.got < v.outdated) {
 		p.holds = false
 		return
 	}
-	if !own && v.granted {
+	if !own && v.newer[i] {
 		m.found = fmt.Sprintf("p%d gets its lost grant back after a newer one", i)
 	}
 	v.holder, v.holderInc = uint8(i+1), v.inc
@@ -178,6 +191,9 @@ func (m *search) acquire(s state, i int) {
 		}
 	}
 	t.srv.holder, t.srv.holderInc, t.srv.granted = uint8(i+1), v.inc, true
-	t.procs[i].holds = true
+	t.procs[i].holds, t.procs[i].got = true, v.inc
+	for o, other := range s.procs {
+		t.srv.newer[o] = o != i && (v.newer[o] || other.holds)
+	}
 	m.reach(t, act)
 }

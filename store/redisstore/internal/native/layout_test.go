@@ -93,7 +93,7 @@ func TestLayoutOfValues(t *testing.T) {
 	if at := number([]byte(marker[:7])); at < before.UnixMicro() || at > time.Now().UnixMicro() {
 		t.Errorf("the incarnation is %d, which is not when it began", at)
 	}
-	like(t, "m", l.array(marker, 27), `["`+run+`","v2 buckets=1","`+repl+`",0,0,N]`)
+	like(t, "m", l.array(marker, 27), `["`+run+`","v2 buckets=1","`+repl+`",0,0,N,0,0]`)
 	if grace, most, over := marker[14], number([]byte(marker[15:21])), number([]byte(marker[21:27])); grace != 0 || most != time.Minute.Milliseconds() || over != 0 {
 		t.Errorf("the marker has grace %d, max_ttl %d ms and end of grace %d, want 0, a minute and 0", grace, most, over)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -230,5 +231,29 @@ func TestVoteAfterARestart(t *testing.T) {
 	}
 	if keys := l.locks(); len(keys) > 0 {
 		t.Errorf("the lists after votes that do not count are %q", keys)
+	}
+}
+
+// TestNoGrantIsPutBackAfterANewerVote: after a data loss a process that knows of no grace was granted the lock by a vote, and
+// released it. The holder of before comes then, and has the rest of a grace period kept. Its lease is lost (R4): votes of a batch
+// have no tickets, and count all the same.
+func TestNoGrantIsPutBackAfterANewerVote(t *testing.T) {
+	t.Parallel()
+	l, _ := newVotes(t)
+	rewind := l.server.Losses().Checkpoint()
+	l.open("bob", 20*time.Second)
+	token := l.granted("bob", 1, "x", driver.TokenStep)
+	must.OK(t, rewind())
+	redistest.WaitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
+	l.open("cid", time.Minute)
+	newer := l.granted("cid", 1, "x", driver.TokenStep)
+	l.release("cid", 1, "x")
+	asks, err := newGoRedis(l.plain, &native.Options{Namespace: lists + t.Name(), Grace: true, MaxTTL: time.Minute})
+	must.OK(t, err)
+	bob, _, err := asks.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: l.ids["bob"], TTL: 20 * time.Second})
+	must.OK(t, err)
+	kept, err := bob.Reclaim(t.Context(), []driver.Held{{Claim: driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}, Token: token}}, true)
+	if err != nil || kept[0] {
+		t.Errorf("the grant %d after %d, which was released: it is put back: %v, %v", token, newer, kept, err)
 	}
 }

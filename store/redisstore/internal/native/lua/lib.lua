@@ -17,7 +17,8 @@
 --   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
 --              counts (6 bytes, ms), 1 if there is grace, max_ttl (6 bytes, ms), end of the grace period (6 bytes, ms),
 --              then run id, layout, replication id, 1 if there was a replication backlog, end of the grace period that began
---              with a data loss (ms), last ticket of before, or 0 if lost grants are not put back
+--              with a data loss (ms), last number of before, that of the latest incarnation that gave numbers,
+--              and the number up to which lost grants are not put back
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot)
 --   s<sid>     session: end or an earlier one, generation, marks, ttl, reclaimed, the max_ttl that its process
@@ -89,32 +90,50 @@ local function issued()
   return next and tonumber(next) - 1 or tonumber(call('HGET', H, 'v') or '0')
 end
 
+-- given is at least every number so far. Votes that batch.lua grants have theirs from the counters of their slots alone.
+local function given(m)
+  local last, slots = issued(), {}
+  for i = 0, m.voted and 255 or -1 do slots[#slots + 1] = 'c' .. i end
+  for _, c in ipairs(m.voted and call('HMGET', H, unpack(slots)) or {}) do last = math.max(last, tonumber(c or '0')) end
+  return last
+end
+
 -- read_marker reads a marker.
 local function read_marker(raw)
   local m, at = head(raw)
   local rest = cmsgpack.unpack(sub(raw, at))
-  m.run, m.layout, m.id, m.backlog, m.first, m.before = rest[1], rest[2], rest[3], rest[4], rest[5] or m.over, rest[6] or 1
+  m.run, m.layout, m.id, m.backlog, m.first = rest[1], rest[2], rest[3], rest[4], rest[5] or m.over
+  m.before, m.last, m.outdated = rest[6] or m.inc, rest[7] or 0, rest[8] or 0
   return m
 end
 
 local function write_marker(m)
   call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, m.voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
-    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog, m.first, m.before }))
+    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog, m.first, m.before, m.last, m.outdated }))
 end
 
--- rest is the end of the grace period that an incarnation would have had with the settings of now, 0 if that is over or there is none.
-local function rest(m)
-  local till = math.min(math.floor(m.inc / 1000) + 1, now) + m.max
-  return m.grace and till > now and till or 0
+-- full is the end of the grace period that an incarnation would have had with the settings of now.
+local function full(m) return math.min(math.floor(m.inc / 1000) + 1, now) + m.max end
+
+-- rest is the same, 0 if that is over or there is none.
+local function rest(m) return m.grace and full(m) > now and full(m) or 0 end
+
+-- outdate is for an incarnation that had less grace than it should. Of the grants from before the latest incarnation that gave numbers, those
+-- that the data has lost are not put back: another grant may have been made since, and released again, and nothing shows of which lock
+-- it was (R4). What was reclaimed in time is not lost: it is older than what was granted then.
+local function outdate(m) m.outdated = m.last end
+
+-- remember notes that an incarnation has given numbers.
+local function remember(m)
+  if given(m) > m.before then m.last = m.before end
 end
 
 -- finish has the rest of a grace period count in an incarnation that got grace or a higher max_ttl, if it is so young that
--- earlier leases may be trusted: who knew of no grace was the first after a data loss. What was granted since may be released again,
--- and nothing shows which locks that were: a grant from before the loss, which reclaim.lua would put back, may be older (R4). So none
--- is put back if a ticket was given.
+-- earlier leases may be trusted: who knew of no grace was the first after a data loss.
 local function finish(m)
   if rest(m) > m.over then
-    if m.over <= now and issued() > m.before then m.before = 0 end
+    if m.over <= now then remember(m) end
+    outdate(m)
     m.over = rest(m)
     call('LTRIM', T, 1, 0)
   end
@@ -158,7 +177,7 @@ end
 -- (package gracemodel). Only a caller with the same layout may begin it: another one keeps names in other buckets.
 local function marker()
   local raw, run = call('HGET', H, 'm'), runid()
-  local m = { inc = 0, voted = false, grace = false, max = 0 }
+  local m = { inc = 0, voted = false, grace = false, max = 0, last = 0, outdated = 0 }
   if raw then
     m = read_marker(raw)
     if m.layout ~= $layout then return nil, m.layout end
@@ -166,9 +185,13 @@ local function marker()
   elseif SETUP == '' then
     return nil
   end
-  m.inc = math.max(micros, m.inc + 1, math.abs(tonumber($incarnation)) + 1)
   local ask = tonumber($asks)
   m.grace, m.max, m.run, m.layout = m.grace or ask > 0, math.max(m.max, math.abs(ask)), run, $layout
+  if raw then
+    remember(m)
+    if full(m) > m.first then outdate(m) end
+  end
+  m.inc = math.max(micros, m.inc + 1, math.abs(tonumber($incarnation)) + 1)
   local ms = m.grace and (raw or SETUP ~= 'new') and m.max or 0
   m.over, m.till = ms > 0 and after(ms) or 0, now + check_for(m)
   m.first = m.over
@@ -177,7 +200,7 @@ local function marker()
   m.id, m.backlog = id, backlog
   -- First what needs memory: a server whose memory is full rejects only the first write. With grace nothing
   -- is granted before its end, so the clock of then will do: tokens that came from another server's clock stay below too.
-  m.before = math.max(issued() + 1, m.inc + ms * 1000)
+  m.before = math.max(given(m) + 1, m.inc + ms * 1000)
   call('HSET', H, 'v', num(m.before))
   write_marker(m)
   call('LTRIM', T, 1, 0)

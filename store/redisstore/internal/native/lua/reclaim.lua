@@ -42,7 +42,7 @@ local function reclaim(at)
     return 1
   end
   local floor = call('HGET', H, 'r' .. name)
-  if grace() == 0 or this.before == 0 or call('HEXISTS', H, 'b' .. id) == 1 or (floor and counter < tonumber(floor)) then
+  if grace() == 0 or counter <= this.outdated or call('HEXISTS', H, 'b' .. id) == 1 or (floor and counter < tonumber(floor)) then
     return 0
   end
   local where, ticket, raw = seek(k, id, '')
