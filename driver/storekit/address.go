@@ -57,6 +57,9 @@ func (f Form) Errorf(format string, args ...any) error {
 // their input. Nothing of the part before the @ gets into an error.
 func (f Form) Parse(text string) (*Address, error) {
 	a := &Address{Form: f}
+	if text == "" {
+		return nil, f.Errorf("the URL is empty; it begins with %s", f.schemes())
+	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	base, kind, hasKind := strings.Cut(scheme, "-")
 	a.Secure, a.Kind = base == f.Scheme+"s", kind

@@ -64,7 +64,7 @@ func TestParse(t *testing.T) {
 // TestURLErrors: they begin with the package and say what to write, and never show a secret.
 func TestURLErrors(t *testing.T) {
 	for _, tt := range []struct{ url, want string }{
-		{"", "must begin with x://, x-cluster://, x-sentinel:// or xs://"},
+		{"", "the URL is empty; it begins with x://, x-cluster://, x-sentinel:// or xs://"},
 		{"localhost:6379", "must begin with"},
 		{"http://u:hunter2@h", "must begin with"},
 		{"u:hunter2@h", "must begin with"},

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -23,13 +24,8 @@ func run(ctx context.Context, locks *fencelock.Client) error {
 	once := locks.Once("report", time.Hour) // how long the mark of an occurrence stays: longer than any replica is late
 	for {
 		minute := time.Now().Truncate(time.Minute)
-		// The occurrence is the scheduled time, the same on every replica. It is not the time at which a replica wakes up.
-		result, err := once.Do(ctx, minute.UTC().Format(time.RFC3339), report)
-		switch {
-		case err != nil:
-			return err
-		case !result.Ran:
-			fmt.Println("another replica has it")
+		if err := runOnce(ctx, once, minute); err != nil {
+			fmt.Println("no report of this minute:", err) // the next one is another occurrence
 		}
 		if len(os.Args) > 1 && os.Args[1] == "now" {
 			return nil
@@ -38,6 +34,32 @@ func run(ctx context.Context, locks *fencelock.Client) error {
 		case <-time.After(time.Until(minute.Add(time.Minute))):
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// runOnce tries until some replica has made the report of a minute: the one that began may fail, or die.
+func runOnce(ctx context.Context, once *fencelock.Once, minute time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, minute.Add(time.Minute))
+	defer cancel()
+	for {
+		// The occurrence is the scheduled time, the same on every replica. It is not the time at which a replica wakes up.
+		result, err := once.Do(ctx, minute.UTC().Format(time.RFC3339), report)
+		switch {
+		case result.Done && err == nil:
+			if !result.Ran {
+				fmt.Println("another replica has it")
+			}
+			return nil
+		case err != nil:
+			fmt.Println("trying again:", err)
+		default:
+			fmt.Println("another replica is at it")
+		}
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }

@@ -181,6 +181,9 @@ func connect(rawURL string) (*sql.DB, string, error) {
 		}
 		return sql.OpenDB(settled{connector}), c.Addr, nil
 	}
+	if rawURL == "" {
+		return nil, "", errors.New("sqlstore: the URL is empty; it begins with postgres:// or mysql://")
+	}
 	return nil, "", errors.New("sqlstore: the URL must begin with postgres:// or mysql:// (it is not shown, it may hold a password)")
 }
 
