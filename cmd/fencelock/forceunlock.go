@@ -64,6 +64,9 @@ func (a *app) forceUnlock(ctx context.Context, name string, token fencelock.Toke
 		return err
 	}
 	switch {
+	case token == 0 && len(st.Holders) > 0 && st.Holders[0].Token == 0:
+		// Nothing of ours could tell its holder, so an operator has to know that it is dead.
+		return usage("%s is held by a process of another library, without a token, and only that library can free it; it is free when the lease ends", name)
 	case token == 0 && len(st.Holders) > 0:
 		h := st.Holders[0]
 		return usage("which holder? %s has it%s: --token %v", h.Record.Owner, heldFor(" for ", h.Age), h.Token)

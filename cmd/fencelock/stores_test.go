@@ -253,6 +253,8 @@ func TestSharedFormats(t *testing.T) {
 			contains(t, fencelockCLI(t, tt.url, "run", "b", "--permits=2", "--", "true").want(64).err.String(), "not supported by this store")
 			contains(t, fencelockCLI(t, tt.url, "why").want(64).err.String(), "fencelock why LOCK shows one lock")
 			contains(t, fencelockCLI(t, tt.url, "why", "taken").want(0).out.String(), "taken: held by 1")
+			// There is no token to give, so the advice must not be one.
+			contains(t, fencelockCLI(t, tt.url, "force-unlock", "taken", "--reason", "x").want(64).err.String(), "another library", "without a token")
 			fencelockCLI(t, tt.url, "run", "a", "--correctness", "--", "true").want(64)
 		})
 	}
