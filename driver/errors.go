@@ -14,8 +14,9 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 
 	// ErrUnavailable is returned when the store certainly did nothing and
-	// trying again may help: no connection, still loading, read-only replica.
-	ErrUnavailable = errors.New("store unavailable")
+	// trying again may help: no connection, still loading, read-only replica. For users
+	// it is fencelock.ErrUnavailable, also when a function of a store returns it, such as Open.
+	ErrUnavailable error = unavailable{}
 
 	// ErrGone is returned when the store certainly regards the session as
 	// ended: expired or closed. Its leases are lost.
@@ -37,3 +38,14 @@ var (
 	// setting that differs.
 	ErrRefused = errors.New("refused by the store's settings")
 )
+
+type unavailable struct{}
+
+// Error implements error.
+func (unavailable) Error() string { return "store unavailable" }
+
+// Is lets errors.Is find fencelock.ErrUnavailable, which this package cannot import, by its method.
+func (unavailable) Is(target error) bool {
+	_, is := target.(interface{ Unavailable() })
+	return is
+}

@@ -15,14 +15,23 @@ import (
 
 // The errors of the machine. The API exports and documents them.
 var (
-	ErrBusy        = errors.New("fencelock: lock is busy")
-	ErrGrace       = errors.New("fencelock: no new locks for now (grace period)")
-	ErrLost        = errors.New("fencelock: lease lost")
-	ErrClosed      = errors.New("fencelock: client closed")
-	ErrUnavailable = errors.New("fencelock: store unavailable")
-	ErrReleased    = errors.New("fencelock: lease released")
-	ErrUpgrade     = errors.New("fencelock: a read lock cannot become a write lock; unlock it first")
+	ErrBusy              = errors.New("fencelock: lock is busy")
+	ErrGrace             = errors.New("fencelock: no new locks for now (grace period)")
+	ErrLost              = errors.New("fencelock: lease lost")
+	ErrClosed            = errors.New("fencelock: client closed")
+	ErrUnavailable error = unavailable{}
+	ErrReleased          = errors.New("fencelock: lease released")
+	ErrUpgrade           = errors.New("fencelock: a read lock cannot become a write lock; unlock it first")
 )
+
+// unavailable is the type of ErrUnavailable. By the method driver.ErrUnavailable knows it.
+type unavailable struct{}
+
+// Error implements error.
+func (unavailable) Error() string { return "fencelock: store unavailable" }
+
+// Unavailable is for errors.Is.
+func (unavailable) Unavailable() {}
 
 // chained is several errors as one line. Only the first keeps the prefix of the
 // package.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
@@ -106,7 +107,7 @@ func TestOpenAtAClosedPortInAHurry(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := redisstore.Open(ctx, "redis://"+gone.Addr, nil)
-	if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, driver.ErrUnknown) {
+	if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, fencelock.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, driver.ErrUnknown) {
 		t.Errorf("got %v, want a refused connection", err)
 	}
 }

@@ -139,7 +139,7 @@ func splitBrainWithGrace(t *testing.T, flavor redistest.Flavor, lib library, nee
 		s := lib.open(t, login{Addr: addr}, &native.Options{Grace: true, MaxTTL: ttl})
 		return join(t, l, name, s, fencelock.Options{TTL: ttl, Require: fencelock.Correctness})
 	}
-	wantFindings(t, lib.open(t, login{Addr: old.Addr}, &native.Options{Grace: true, MaxTTL: ttl}).Store, map[string][]string{"0": {"min-replicas"}}[needs]...)
+	wantFindings(t, lib.open(t, login{Addr: old.Addr}, &native.Options{Grace: true, MaxTTL: ttl}).Store, map[string][]string{"0": {"min-replicas"}, "1": {"spare-replica"}}[needs]...)
 	stale, fresh := come("stale", old.Addr), come("fresh", replica.Addr)
 	held := stale.lock("x")
 	redistest.WaitFor(t, "the replica knows of it", func() bool { return replica.Do("LLEN", bucketOf("fencelock")+":l:x").Val() == any(int64(2)) })

@@ -22,7 +22,7 @@ var oldest = version{7, 0}
 // codes are the codes of all findings. They are stable.
 var codes = []string{
 	"cluster-client", "clock", "commands-forbidden", "commands-missing", "eviction", "eviction-unchecked", "grace-not-asked", "info-forbidden",
-	"margin", "min-replicas", "permissions-unchecked", "proxy", "replica", "replicas-without-grace", "run-id", "scripts-restricted", "sentinel", "unchecked", "unused",
+	"margin", "min-replicas", "permissions-unchecked", "proxy", "replica", "replicas-without-grace", "run-id", "scripts-restricted", "sentinel", "spare-replica", "unchecked", "unused",
 	"version", "version-unchecked",
 }
 
@@ -130,6 +130,10 @@ func replicas(n int64) string {
 func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 	n := number(f.info["connected_slaves"])
 	_, bound := f.info["min_slaves_good_slaves"] // INFO has it if min-replicas-to-write is set
+	if bound && n == 1 {
+		add(driver.Note, "spare-replica", "it has 1 replica and does not write without one (min-replicas-to-write): when that is down for a TTL, all leases are lost",
+			"add a second replica")
+	}
 	switch {
 	case n == 0:
 	case !s.opts.Grace:

@@ -71,6 +71,7 @@ var judged = []struct {
 	{name: "replicas", facts: with("connected_slaves", "2"), want: "warning replicas-without-grace"},
 	{name: "replicas and grace", facts: with("connected_slaves", "2"), grace: true, want: "warning min-replicas"},
 	{name: "replicas, grace and a master that needs them", facts: with("connected_slaves", "2", "min_slaves_good_slaves", "2"), grace: true, want: "warning margin"},
+	{name: "a master that needs its only replica", facts: with("connected_slaves", "1", "min_slaves_good_slaves", "1"), grace: true, want: "note spare-replica,warning margin"},
 	{name: "replicas and grace in a cluster", facts: with("connected_slaves", "2", "redis_mode", "cluster"), grace: true, sharded: true, want: "warning margin"},
 	{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "danger eviction"},
 	{name: "evicts in spite of grace", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), grace: true, want: "danger eviction"},
