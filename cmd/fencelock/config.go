@@ -104,6 +104,9 @@ func (a *app) connectTo(ctx context.Context, open func(ctx context.Context, url,
 	}
 	opts.CallTimeout = a.callTimeout(opts.TTL)
 	client, err := fencelock.New(store, opts)
+	if most := store.Caps().MaxTTL; err != nil && most > 0 && opts.TTL > most && store.Caps().Engine != "memcached" {
+		err = fmt.Errorf("%w; max_ttl=%v in the URL of the store allows it", err, opts.TTL)
+	}
 	if err != nil {
 		return nil, errors.Join(withCode(exitUsage, err), store.Close())
 	}

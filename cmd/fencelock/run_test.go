@@ -44,7 +44,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"unknown command", []string{"runn"}, 64, `unknown command "runn" (did you mean "run"?)`},
 		{"stop time too long", []string{"run", "a", "--stop-time", "5s", "--", "true"}, 64, "4.45s at most, or use --ttl 17s"},
 		{"margin too long", []string{"run", "a", "--margin", "8s", "--", "true"}, 64, "at least half"},
-		{"TTL too long", []string{"run", "a", "--ttl", "5m", "--", "true"}, 64, "at most 1m"},
+		{"TTL too long", []string{"run", "a", "--ttl", "5m", "--", "true"}, 64, "at most 1m0s; max_ttl=5m0s in the URL"},
 		{"try and wait", []string{"run", "a", "--try", "--wait", "1s", "--", "true"}, 64, "--try does not wait"},
 		{"wait for nothing", []string{"run", "a", "--wait", "0s", "--", "true"}, 64, "positive time"},
 		{"acquire for nothing", []string{"acquire", "a", "-w", "0"}, 64, "positive time"},

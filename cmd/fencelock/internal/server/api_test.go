@@ -6,9 +6,11 @@ package server
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
@@ -159,12 +161,13 @@ func TestGraphIsBounded(t *testing.T) {
 	}
 }
 
-// TestStoreHealth: readiness follows the store, health does not, and what was read before
-// stays, marked with the error.
+// TestStoreHealth: readiness follows the store, health does not, what was read before stays, marked with the
+// error, and the log has one line for the beginning of an outage and one for its end.
 func TestStoreHealth(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
-	w := newWorld(t, onRedis(t, redis), nil)
+	logged := make(lines, 100)
+	w := newWorld(t, onRedis(t, redis), func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(logged, nil)) })
 	w.hold("ann", "a")
 	w.until("it is ready", func() bool { return w.get("/readyz", nil, nil) == http.StatusOK && w.list("").Total == 1 })
 	var h storeHealth
@@ -188,6 +191,24 @@ func TestStoreHealth(t *testing.T) {
 	}
 	must.OK(t, rewind())
 	w.until("it is ready again", func() bool { return w.get("/readyz", nil, nil) == http.StatusOK })
+	for _, want := range []string{`msg="the store does not answer" error=`, `msg="the store answers again" after=`} {
+		select {
+		case line := <-logged:
+			if !strings.Contains(line, want) {
+				t.Errorf("logged %q, want %s", line, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("not logged: %s", want)
+		}
+	}
+}
+
+// lines are what a logger writes.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
 
 // TestStoreWithoutListing: a store that cannot list is not listed, and locks are found by

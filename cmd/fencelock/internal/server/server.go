@@ -80,7 +80,7 @@ func New(cfg Config) *Server {
 	}
 	caps := cfg.Store.Caps()
 	s.leases = leases.New(cfg.Locks, caps.Reentry && caps.Fencing != driver.NoFencing, s.closing) // the token shows whether a grant is the same
-	s.poller.Client, s.poller.Every, s.poller.Lists = cfg.Client, cfg.Every, cfg.Store.Caps().Listing
+	s.poller.Client, s.poller.Logger, s.poller.Every, s.poller.Lists = cfg.Client, cfg.Logger, cfg.Every, caps.Listing
 	for _, r := range append(apiRoutes(), staticRoutes()...) {
 		if s.routes[r.path] == nil {
 			s.routes[r.path] = map[string]*route{}

@@ -5,6 +5,7 @@ package lockfeed
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,7 +136,7 @@ func TestPollerSlowsDownWithoutViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := fencelock.New(memstore.New(nil), nil)
 		must.OK(t, err)
-		p := &Poller{Client: c, Every: time.Second, Lists: true}
+		p := &Poller{Client: c, Logger: slog.New(slog.DiscardHandler), Every: time.Second, Lists: true}
 		ctx, cancel := context.WithCancel(t.Context())
 		go p.Run(ctx)
 		revision := func() uint64 { synctest.Wait(); return p.Now().Snapshot.Revision }

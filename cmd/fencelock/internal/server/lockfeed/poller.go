@@ -5,6 +5,7 @@ package lockfeed
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -24,9 +25,10 @@ const (
 	restFactor = 4
 )
 
-// Poller polls a store. Client, Every and Lists must be set before it is used.
+// Poller polls a store. Client, Logger, Every and Lists must be set before it is used.
 type Poller struct {
 	Client *fencelock.Client
+	Logger *slog.Logger
 	Every  time.Duration
 	// Lists is set if the store can list its locks. Another store is polled only to find
 	// out whether it answers, and its snapshots are empty.
@@ -150,16 +152,18 @@ func (p *Poller) took(locks []fencelock.Status, err error, began, now time.Time)
 	p.publish(&before, &after)
 }
 
-// publish writes the feed and the history. Only Run calls it, so polls are in order.
+// publish writes the log, the feed and the history. Only Run calls it, so polls are in order.
 func (p *Poller) publish(before, after *State) {
 	if after.Err != nil {
 		if before.Err == nil {
+			p.Logger.Error(NoAnswer, "error", text.OneLine(after.Err))
 			p.Feed.add(after.event())
 		}
 		return
 	}
 	var events []Event
 	if before.Err != nil {
+		p.Logger.Info("the store answers again", "after", after.Ended.Sub(before.Since).Round(time.Millisecond))
 		events = append(events, after.event())
 	}
 	if before.Snapshot != nil {
