@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checkout tells which commit of the repository a program measures, so that a report can name it: before a
-// release lab/repo/releasecheck compares it with the last commit that changed what is measured.
+// Package checkout tells which commit of the repository a program measures, so that a report can name it, and
+// whether a report is older than the code that it measures: lab/repo/evidence measures again what is, and lab/repo/releasecheck
+// rejects it before a release.
 package checkout
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +44,45 @@ func Commit(dir string) string {
 	return hash
 }
 
+// Top is the top of the repository that the working directory is in.
+func Top() (string, error) {
+	top, err := git(".", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return "", fmt.Errorf("no repository of git is here: %w", err)
+	}
+	return top, nil
+}
+
+// measured is what every store is used through. Tests change no result.
+var measured = []string{":(top,glob)*.go", ":(top)driver/*.go", ":(top)internal/core/*.go", ":(top,exclude)*_test.go", ":(top,exclude)driver/drivertest"}
+
+// Older says why a result of a commit is not one of the code that is checked out in a folder of the repository, or "". The
+// result depends on the folders, which are named from the top, and on what every store is used through. What counts
+// is what differs, not what was committed since: a change that was undone makes nothing older.
+func Older(dir, commit string, folders ...string) (string, error) {
+	paths := measured
+	for _, f := range folders {
+		if found, err := git(dir, "ls-files", "--", ":(top)"+f); err != nil || found == "" {
+			return "", errors.Join(err, fmt.Errorf("%s has no files; correct what is measured", f))
+		}
+		for _, code := range []string{"/*.go", "/*.lua", "/*.sql", "/*go.mod"} {
+			paths = append(paths[:len(paths):len(paths)], ":(top)"+f+code)
+		}
+	}
+	if _, err := git(dir, "rev-parse", "--verify", "--quiet", commit+"^{commit}"); err != nil {
+		return "is of " + commit + ", which is not here", nil
+	}
+	changed, err := git(dir, append([]string{"diff", "--name-only", commit, "HEAD", "--"}, paths...)...)
+	if err != nil || changed == "" {
+		return "", err
+	}
+	return fmt.Sprintf("is of %s, and %d files that it measures have changed", commit, len(strings.Split(changed, "\n"))), nil
+}
+
 func git(dir string, args ...string) (string, error) {
 	out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
+	if err != nil {
+		err = fmt.Errorf("git %s: %w", args[0], err)
+	}
 	return strings.TrimSpace(string(out)), err
 }

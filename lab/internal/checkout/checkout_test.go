@@ -12,37 +12,55 @@ import (
 	"github.com/fencelock/fencelock/internal/must"
 )
 
-func TestCommit(t *testing.T) {
+// repository is one of a test.
+type repository struct {
+	*testing.T
+	dir string
+}
+
+func newRepository(t *testing.T) repository {
+	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed; on Debian: apt-get install git")
 	}
-	dir := t.TempDir()
+	return repository{t, t.TempDir()}
+}
+
+func (r repository) do(args ...string) {
+	r.Helper()
+	args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)
+	if out, err := git(r.dir, args...); err != nil {
+		r.Fatal(args, out, err)
+	}
+}
+
+func (r repository) write(file, text string) {
+	r.Helper()
+	file = filepath.Join(r.dir, file)
+	must.OK(r, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.OK(r, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// commit writes a file and commits it.
+func (r repository) commit(file, text string) {
+	r.Helper()
+	r.write(file, text)
+	r.do("add", "-A")
+	r.do("commit", "-q", "-m", file)
+}
+
+func TestCommit(t *testing.T) {
+	r := newRepository(t)
+	dir, write := r.dir, r.write
 	if got := Commit(dir); got != "" {
 		t.Errorf("outside of a checkout: %q", got)
 	}
-	do := func(args ...string) {
-		t.Helper()
-		args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)
-		if out, err := git(dir, args...); err != nil {
-			t.Fatal(args, out, err)
-		}
-	}
-	write := func(file, text string) {
-		t.Helper()
-		file = filepath.Join(dir, file)
-		must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		must.OK(t, os.WriteFile(file, []byte(text), 0o644))
-	}
-	do("init", "-q")
-	write("go.mod", "module example.org/other\n")
-	do("add", "-A")
-	do("commit", "-q", "-m", "one")
+	r.do("init", "-q")
+	r.commit("go.mod", "module example.org/other\n")
 	if got := Commit(dir); got != "" {
 		t.Errorf("in a checkout of something else: %q", got)
 	}
-	write("go.mod", module)
-	do("add", "-A")
-	do("commit", "-q", "-m", "two")
+	r.commit("go.mod", module)
 	want, err := git(dir, "rev-parse", "HEAD")
 	must.OK(t, err)
 	got := Commit(dir)
@@ -59,5 +77,42 @@ func TestCommit(t *testing.T) {
 		if again := Commit(filepath.Join(dir, below)); again != got+" with uncommitted changes" {
 			t.Errorf("with a new file, seen from %q: %q", below, again)
 		}
+	}
+}
+
+func TestOlder(t *testing.T) {
+	r := newRepository(t)
+	r.do("init", "-q")
+	r.commit("go.mod", module)
+	r.commit("store/redis/lock.lua", "1")
+	measured := Commit(r.dir)
+	older := func(folders ...string) string {
+		t.Helper()
+		why, err := Older(filepath.Join(r.dir, "store"), measured, folders...)
+		must.OK(t, err)
+		return why
+	}
+	for _, file := range []string{"store/redis/lock_test.go", "store/README.md", "cmd/main.go", "driver/drivertest/a.go"} {
+		if r.commit(file, "1"); older("store") != "" {
+			t.Errorf("%s made it older: %s", file, older("store"))
+		}
+	}
+	for _, file := range []string{"lock.go", "driver/a.go", "internal/core/a.go", "store/redis/lock.lua"} {
+		if r.commit(file, "2"); !strings.Contains(older("store"), "1 files") {
+			t.Errorf("%s did not make it older: %q", file, older("store"))
+		}
+		r.do("revert", "--no-edit", "HEAD")
+	}
+	if why := older("cmd"); !strings.Contains(why, "1 files") {
+		t.Errorf("what was named did not make it older: %q", why)
+	}
+	if why := older(); why != "" {
+		t.Errorf("a change that was undone made it older: %s", why)
+	}
+	if why, err := Older(r.dir, "0123456789ab", "store"); err != nil || !strings.Contains(why, "not here") {
+		t.Errorf("a commit that is not here: %q, %v", why, err)
+	}
+	if _, err := Older(r.dir, measured, "moved"); err == nil {
+		t.Error("a folder that has moved was accepted: its changes would not be noticed")
 	}
 }

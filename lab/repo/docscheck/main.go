@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 )
 
 func main() {
@@ -34,7 +36,7 @@ func main() {
 }
 
 func run() error {
-	top, err := topOfRepository()
+	top, err := checkout.Top()
 	if err != nil {
 		return err
 	}
@@ -44,18 +46,6 @@ func run() error {
 	}
 	// All three, so that one run shows everything that is wrong.
 	return errors.Join(checkRepository(top), checkCode(top, files), checkExamples(top, files))
-}
-
-func topOfRepository() (string, error) {
-	out, err := exec.Command("go", "env", "GOWORK").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
-	}
-	work := strings.TrimSpace(string(out))
-	if work == "" || work == "off" {
-		return "", errors.New("no go.work found; run it inside the repository")
-	}
-	return filepath.Dir(work), nil
 }
 
 // readFiles returns the documents and the tests that git knows or would know, by path.

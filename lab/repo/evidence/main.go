@@ -64,11 +64,11 @@ func main() {
 
 // enter goes to the top of the repository.
 func enter() error {
-	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	top, err := checkout.Top()
 	if err != nil {
-		return fmt.Errorf("git rev-parse: %w", err)
+		return err
 	}
-	return os.Chdir(strings.TrimSpace(string(top)))
+	return os.Chdir(top)
 }
 
 // runAll runs what is missing, or what was named, and goes on after a failure: the next run has nothing to do with it.

@@ -2,17 +2,13 @@
 
 package main
 
-import (
-	"fmt"
-	"os/exec"
-	"strings"
-)
+import "github.com/fencelock/fencelock/lab/internal/checkout"
 
 // run is something to be run before a release.
 type run struct {
 	name    string
 	command string
-	// measures are the paths whose change makes a result older; what stores do is one of them always.
+	// measures are the folders whose change makes a result older; that of the stores always does.
 	measures []string
 }
 
@@ -69,15 +65,5 @@ func (r run) older() (string, error) {
 	case !res.passed:
 		return "failed", nil
 	}
-	// Tests and pages change no result.
-	args := []string{"diff", "--name-only", res.commit, "HEAD", "--", ":(glob)*.go", "driver", "internal/core", "store"}
-	args = append(append(args, r.measures...), ":(exclude)*_test.go", ":(exclude)*.md", ":(exclude)driver/drivertest")
-	out, err := exec.Command("git", args...).Output()
-	switch {
-	case err != nil: // a commit that this clone does not have
-		return "of a commit that is not here", nil
-	case len(out) > 0:
-		return fmt.Sprintf("older than %d files", len(strings.Fields(string(out)))), nil
-	}
-	return "", nil
+	return checkout.Older(".", res.commit, append([]string{"store"}, r.measures...)...)
 }

@@ -39,6 +39,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 )
 
 // options are the flags.
@@ -67,7 +69,7 @@ func main() {
 }
 
 func run(o options) error {
-	top, err := topOfRepository()
+	top, err := checkout.Top()
 	if err != nil {
 		return err
 	}

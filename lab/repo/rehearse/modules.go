@@ -27,18 +27,6 @@ type module struct {
 	needs []string // paths of our modules that it imports, itself left out
 }
 
-func topOfRepository() (string, error) {
-	out, err := exec.Command("go", "env", "GOWORK").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
-	}
-	work := strings.TrimSpace(string(out))
-	if work == "" || work == "off" {
-		return "", errors.New("no go.work found; run it inside the repository")
-	}
-	return filepath.Dir(work), nil
-}
-
 // readModules returns the modules, each after those it needs. Modules with their own go.work
 // are among them if apart is set.
 func readModules(top string, apart bool) ([]*module, error) {

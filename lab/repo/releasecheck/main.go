@@ -2,8 +2,8 @@
 
 // Command releasecheck fails before a release whose pages show measurements of older code.
 //
-//	a report ──▶ the commits that it names                         │ older, if a change is
-//	what it measures ──▶ git log: the last commit that changed it  │ not in a commit it names
+//	a report ──▶ the commits that it names  │ older, if what it measures differs
+//	what is checked out                     │ from what one of them has
 //
 // It also fails if files are changed and not committed, and if the changelog's section of the version, which the go.mod
 // files have, has no date.
@@ -19,9 +19,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 )
 
 func main() {
@@ -34,7 +34,7 @@ func main() {
 }
 
 func run(figures bool) error {
-	top, err := git("rev-parse", "--show-toplevel")
+	top, err := checkout.Top()
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func run(figures bool) error {
 	}
 	older := 0
 	for _, r := range reports() {
-		why, err := askGit(r)
+		why, err := ask(r)
 		if err != nil {
 			return err
 		}
@@ -61,47 +61,29 @@ func run(figures bool) error {
 	if older > 0 {
 		errs = append(errs, fmt.Errorf("%d reports are older than the code that they measure; measure again on this commit", older))
 	}
-	changes, err := git("status", "--porcelain")
-	if err == nil && changes != "" {
-		err = fmt.Errorf("files are not committed:\n%s", changes)
-	}
-	if errs = append(errs, err, checkChangelog()); errors.Join(errs...) != nil {
+	if errs = append(errs, uncommitted(), checkChangelog()); errors.Join(errs...) != nil {
 		return errors.Join(errs...)
 	}
 	fmt.Println("ok releasecheck: every report measures this code, the changelog has a date, and all files are committed")
 	return nil
 }
 
-// askGit asks git about one report.
-func askGit(r report) (string, error) {
+// ask compares one report with what is checked out.
+func ask(r report) (string, error) {
 	text, err := os.ReadFile(filepath.FromSlash(r.file))
 	if err != nil {
 		return "", err
 	}
-	return older(r, string(text), lastChange, inHistory)
+	return older(r, string(text), func(commit string) (string, error) { return checkout.Older(".", commit, r.measures...) })
 }
 
-// lastChange is the last commit that changed files.
-func lastChange(paths []string) (string, error) {
-	return git(append([]string{"log", "-1", "--format=%H", "--"}, paths...)...)
-}
-
-// inHistory reports whether a commit has another one, or is it. A commit that the repository does not have has none.
-func inHistory(ancestor, commit string) (bool, error) {
-	err := exec.Command("git", "merge-base", "--is-ancestor", ancestor, commit).Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return false, nil
+// uncommitted fails if files are changed.
+func uncommitted() error {
+	out, err := exec.Command("git", "status", "--porcelain").Output()
+	if err == nil && len(out) > 0 {
+		err = fmt.Errorf("files are not committed:\n%s", out)
 	}
-	return err == nil, err
-}
-
-func git(args ...string) (string, error) {
-	out, err := exec.Command("git", args...).Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSpace(string(out)), nil
+	return err
 }
 
 // checkChangelog reads the version of the release from a module that requires the root.
