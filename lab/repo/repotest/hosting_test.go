@@ -86,8 +86,11 @@ func checkParts(t tree) (cs []complaint) {
 	const workflow = ".github/workflows/ci.yml"
 	var parts, jobs []string
 	for _, l := range t.lines(".ci/run") {
-		if name, ok := strings.CutPrefix(l, "part "); ok {
-			parts = append(parts, strings.Fields(name)[0])
+		switch words := strings.Fields(l); {
+		case strings.HasPrefix(l, "part "):
+			parts = append(parts, words[1])
+		case strings.HasPrefix(l, "pair "):
+			parts = append(parts, words[1], words[3])
 		}
 	}
 	for _, l := range t.lines(workflow) {
@@ -112,9 +115,9 @@ func TestJobsRunEveryPart(t *testing.T) { checkRepo(t, checkParts) }
 
 func TestJobsRunEveryPartComplains(t *testing.T) {
 	wantComplaints(t, checkParts, treeOf(
-		".ci/run", "part a a\npart b b\n",
+		".ci/run", "part a a\npair b b d d\n",
 		".github/workflows/ci.yml", "        parts:\n          - a c\n",
-	), ".github/workflows/ci.yml:1: no job runs part b", ".github/workflows/ci.yml:1: .ci/run has no part c")
+	), ".github/workflows/ci.yml:1: no job runs part b", ".github/workflows/ci.yml:1: no job runs part d", ".github/workflows/ci.yml:1: .ci/run has no part c")
 }
 
 func TestDependabot(t *testing.T) { checkRepo(t, checkDependabot) }

@@ -34,7 +34,10 @@ var (
 		Name: "mariadb-get-lock", Server: "mariadb", Settings: "GET_LOCK, prepared", Waits: true,
 		Open: openNativeSQL("SELECT GET_LOCK(?, 60)", "SELECT RELEASE_LOCK(?)"),
 	}
-	GetLockMySQL = &Candidate{Name: "mysql-get-lock", Server: "mysql", Settings: GetLock.Settings, Waits: true, Open: GetLock.Open}
+	GetLockMySQL = &Candidate{
+		Name: "mysql-get-lock", Server: "mysql", Settings: "GET_LOCK, prepared", Waits: true,
+		Open: openNativeSQL("SELECT GET_LOCK(SHA2(?, 224), 60)", "SELECT RELEASE_LOCK(SHA2(?, 224))"), // a name has 64 characters at most
+	}
 )
 
 // openSQLStores gives each locker its own handle, as a process has.
