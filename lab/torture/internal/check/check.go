@@ -117,6 +117,8 @@ type hold struct {
 	end int64
 	// notified and release are 0 if there was none; until is the last deadline known.
 	notified, release, until int64
+	// relocked is set if the lock lingered, and the store was not asked for it.
+	relocked bool
 }
 
 func (h *hold) String() string { return fmt.Sprintf("%s with token %d of %s", h.who, h.token, h.lock) }
@@ -126,8 +128,10 @@ func holds(events []history.Event) []*hold {
 	var all []*hold
 	fs := faults(events)
 	asked, open := map[string]int64{}, map[string]*hold{}
+	type place struct{ who, lock string }
+	lingers := map[place]int64{} // the token of a lock that its last holder has kept
 	for _, e := range events {
-		h := open[e.Who]
+		h, at := open[e.Who], place{e.Who, e.Lock}
 		if h != nil {
 			h.until = max(h.until, e.Until)
 		}
@@ -135,7 +139,9 @@ func holds(events []history.Event) []*hold {
 		case history.Ask:
 			asked[e.Who] = e.At
 		case history.Grant:
-			h = &hold{who: e.Who, lock: e.Lock, token: e.Token, ask: asked[e.Who], grant: e.At, until: e.Until}
+			before, kept := lingers[at]
+			h = &hold{who: e.Who, lock: e.Lock, token: e.Token, ask: asked[e.Who], grant: e.At, until: e.Until, relocked: kept && e.Token == before+1}
+			delete(lingers, at)
 			open[e.Who] = h
 			all = append(all, h)
 		case history.Lost:
@@ -146,6 +152,10 @@ func holds(events []history.Event) []*hold {
 			if h != nil {
 				h.release = e.At
 				delete(open, e.Who)
+			}
+		case history.Released:
+			if e.Idle {
+				lingers[at] = e.Token
 			}
 		case history.Killed:
 			if h != nil {
@@ -160,14 +170,20 @@ func holds(events []history.Event) []*hold {
 		}
 	}
 	for _, h := range all {
-		h.end = h.until
-		for _, t := range []int64{h.notified, h.release} {
-			if t != 0 {
-				h.end = min(h.end, t)
-			}
-		}
+		h.end = h.over()
 	}
 	return all
+}
+
+// over is the first of what ends its trust.
+func (h *hold) over() int64 {
+	first := h.until
+	for _, t := range []int64{h.notified, h.release} {
+		if t != 0 {
+			first = min(first, t)
+		}
+	}
+	return first
 }
 
 // fault is when a fault was under way.

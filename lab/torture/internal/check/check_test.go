@@ -3,6 +3,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,48 @@ func TestGoodHistory(t *testing.T) {
 	s.at(1200, history.Final, "", reg(history.Fenced, 0, "", "x"))
 	for _, v := range Run(s.events, limits) {
 		t.Errorf("nothing is wrong, but %s", v)
+	}
+}
+
+// TestRefusalIsOfItsOwnLock: where tokens are counted for each lock, a client has the same number of two locks. That the
+// guard of one refused it says nothing about the other, and must not be looked up there.
+func TestRefusalIsOfItsOwnLock(t *testing.T) {
+	other := func(e *history.Event) { e.Lock = "l1" }
+	elsewhere := func(refused ...func(*history.Event)) []history.Event {
+		return (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 100)).
+			at(200, history.Lost, "a", token(1, 100)).at(201, history.Release, "a", token(1, 100)).
+			at(202, history.Ask, "a", other).at(203, history.Grant, "a", token(1, 1000), other).
+			at(205, history.Refused, "a", append(refused, reg(history.Fenced, 1, "x"))...).
+			at(210, history.Release, "a", token(1, 1000), other).events
+	}
+	for _, v := range Run(elsewhere(), limits) {
+		if v.Check == "D3" {
+			t.Errorf("the refusal was of a lock that was lost, but %s", v)
+		}
+	}
+	if vs := Run(elsewhere(other), limits); !slices.ContainsFunc(vs, func(v Violation) bool { return v.Check == "D3" }) {
+		t.Errorf("a holder was refused in its trusted time, and no D3 among %v", vs)
+	}
+}
+
+// TestLingeringLockAfterALoss: a lock that lingers is taken again without asking the store. That another client has been
+// granted a greater token meanwhile is a second holder, which the resource can tell; an older token from the store is more.
+func TestLingeringLockAfterALoss(t *testing.T) {
+	idle := func(e *history.Event) { e.Idle = true }
+	for again, want := range map[int64]Property{2: T, 3: F} {
+		s := (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).
+			at(2, history.Release, "a", token(1, 1000)).at(3, history.Released, "a", token(1, 0), idle).
+			at(4, history.Ask, "b").at(5, history.Grant, "b", token(9, 1000)).at(6, history.Release, "b", token(9, 1000)).
+			at(7, history.Ask, "a").at(8, history.Grant, "a", token(again, 1000)).at(9, history.Release, "a", token(again, 1000))
+		var got []Property
+		for _, v := range Run(s.events, limits) {
+			if v.Check == "D2" {
+				got = append(got, v.Property)
+			}
+		}
+		if !slices.Equal(got, []Property{want}) {
+			t.Errorf("a has token %d after 1, and b has 9: D2 is %v, want %v", again, got, want)
+		}
 	}
 }
 

@@ -30,19 +30,20 @@ func Disjoint(hs []*hold, events []history.Event) []Violation {
 			}
 		}
 	}
+	// Where tokens are counted for each lock, as on SQL, two locks have the same numbers.
 	type key struct {
-		who   string
-		token int64
+		who, lock string
+		token     int64
 	}
 	holder := map[key]*hold{}
 	for _, h := range hs {
-		holder[key{h.who, h.token}] = h
+		holder[key{h.who, h.lock, h.token}] = h
 	}
 	for _, e := range events {
 		if e.Kind != history.Refused {
 			continue
 		}
-		if h := holder[key{e.Who, e.Token}]; h != nil && e.At < h.end {
+		if h := holder[key{e.Who, e.Lock, e.Token}]; h != nil && e.At < h.end {
 			vs = append(vs, Violation{"D3", T, e.At, fmt.Sprintf("%s was refused by the guard %s before its trusted time ended: %s",
 				h, seconds(h.end-e.At), e.Text)})
 		}

@@ -47,7 +47,11 @@ func Rising(hs []*hold) []Violation {
 				}
 			}
 			if most != nil && most != h && h.token != 0 && h.token < most.token {
-				vs = append(vs, Violation{"D2", F, h.grant, fmt.Sprintf(
+				property := F
+				if h.relocked { // its client had not yet heard of a data loss: two hold it, and D4 says whether the resource noticed (K16)
+					property = T
+				}
+				vs = append(vs, Violation{"D2", property, h.grant, fmt.Sprintf(
 					"%s asked after %s had been granted %s with token %d", h, most.who, lock, most.token)})
 			}
 		}
