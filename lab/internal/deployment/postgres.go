@@ -61,38 +61,63 @@ func startPool(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	return r, nil
 }
 
+// pair is a primary and its replica, which takes over.
+type pair struct {
+	rig     *Rig
+	ttl     time.Duration
+	primary interface {
+		Kill()
+		Replica(port int) (*servers.Server, error)
+	}
+	stream  *servers.Proxy // from the primary to the replica
+	replica *servers.Server
+	front   *servers.Proxy // in front of the primary
+}
+
 func startPair(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	d, err := startPostgres(ttl, false, w, "wal_level=replica", "max_wal_senders=4")
 	if err != nil {
 		return nil, err
 	}
-	r := &Rig{Servers: []server.Server{d}}
-	stream, err := servers.NewProxy(d.Addr)
+	p := &pair{rig: &Rig{Servers: []server.Server{d}}, ttl: ttl, primary: d}
+	if err := p.replicate(d.Addr); err != nil {
+		return p.rig, err
+	}
+	p.front, err = servers.NewProxy(d.Addr)
 	if err != nil {
-		return r, err
+		return p.rig, err
 	}
-	r.stop = append(r.stop, stream.Close)
-	replica, err := d.Replica(port(stream.Addr))
+	p.rig.stop = append(p.rig.stop, p.front.Close)
+	p.rig.Addrs, p.rig.Failover = []string{p.front.Addr}, p.failover
+	return p.rig, nil
+}
+
+// replicate gives the primary, which has this address, a replica.
+func (p *pair) replicate(addr string) error {
+	var err error
+	p.stream, err = servers.NewProxy(addr)
 	if err != nil {
-		return r, err
+		return err
 	}
-	r.stop = append(r.stop, replica.Stop)
-	front, err := servers.NewProxy(d.Addr)
+	p.rig.stop = append(p.rig.stop, p.stream.Close)
+	p.replica, err = p.primary.Replica(port(p.stream.Addr))
 	if err != nil {
-		return r, err
+		return err
 	}
-	r.stop = append(r.stop, front.Close)
-	r.Addrs = []string{front.Addr}
-	// The replica lags by what was written in the last moment before the crash.
-	r.Failover = func(context.Context) error {
-		stream.Close()
-		time.Sleep(ttl / 5)
-		d.Kill()
-		if err := replica.Promote(); err != nil {
-			return err
-		}
-		front.Retarget(replica.Addr)
-		return nil
+	p.rig.stop = append(p.rig.stop, p.replica.Stop)
+	return nil
+}
+
+// failover lets the replica take over. It lags by what was written in the last moment before the crash. Then it gets
+// a replica of its own, so that another failover finds one.
+func (p *pair) failover(context.Context) error {
+	p.stream.Close()
+	time.Sleep(p.ttl / 5)
+	p.primary.Kill()
+	if err := p.replica.Promote(); err != nil {
+		return err
 	}
-	return r, nil
+	p.front.Retarget(p.replica.Addr)
+	p.primary = p.replica
+	return p.replicate(p.replica.Addr)
 }
