@@ -20,7 +20,7 @@ func here(t *testing.T) {
 }
 
 func aResult() result {
-	r := result{run: run{name: "a", command: "make a"}, commit: "0123456789ab", day: time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), took: 90 * time.Second, load: "0.2", passed: true}
+	r := result{run: run{name: "a", command: "make a"}, commit: "0123456789ab", day: time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), took: 90 * time.Second, load: "0.2", stolen: "1.5", passed: true}
 	r.read("noise\nfigure x-ratio 0.5 >=1\nfigure y-count 3 <=4\nfigure x-ratio 0.7 >=1\nfigure z 9 -\n")
 	return r
 }
@@ -63,7 +63,7 @@ func TestMissedGoalNeedsAReason(t *testing.T) {
 	if len(left) != 0 {
 		t.Errorf("unexplained: %v", left)
 	}
-	for _, want := range []string{"| `make a` | passed | 2, 1 | 90 | 2026-11-18, commit 0123456789ab | 0.2 |", "| `make b` | not run |", "| `x-ratio` | 0.7 | >=1 | the disk |", "| `y-count` | 3 | <=4 |"} {
+	for _, want := range []string{"| `make a` | passed | 2, 1 | 90 | 2026-11-18, commit 0123456789ab | 0.2 | 1.5 |", "| `make b` | not run |", "| `x-ratio` | 0.7 | >=1 | the disk |", "| `y-count` | 3 | <=4 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not have %s:\n%s", want, text)
 		}
@@ -105,6 +105,19 @@ func TestTargetsExist(t *testing.T) {
 	for _, name := range regexp.MustCompile(`(?m)^figures-[a-z-]+`).FindAllString(rules, -1) {
 		if !seen[name] && name != "figures-engines" { // another name of figures-stores
 			t.Errorf("make %s is no run", name)
+		}
+	}
+}
+
+func TestStolenTimeIsReadFromTheKernelsCounters(t *testing.T) {
+	before := processors("cpu  10 0 10 70 5 0 0 5 3 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+	after := processors("cpu  30 0 20 110 5 0 5 30 9 0\n")
+	if got := stolen(before, after); got != "25.0" {
+		t.Errorf("%q stolen, want 25 of the 100 ticks between", got)
+	}
+	for _, stat := range []string{"", "cpu 1 2\n", "cpu a b c d e f g h\n", "intr 1 2 3 4 5 6 7 8 9\n"} {
+		if got := stolen(before, processors(stat)); got != "" {
+			t.Errorf("%q stolen after %q, want nothing", got, stat)
 		}
 	}
 }

@@ -133,19 +133,10 @@ func (r run) do(ctx context.Context, commit, log string) (result, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
-	began := time.Now()
+	began, before := time.Now(), now()
 	res.passed = cmd.Run() == nil
-	res.took = time.Since(began).Round(time.Second)
+	res.took, res.stolen = time.Since(began).Round(time.Second), stolen(before, now())
 	text, err := os.ReadFile(log)
 	res.read(string(text))
 	return res, err
-}
-
-// loadAverage is that of the last minute: a figure that was taken beside other work says so.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Fields(string(text))[0]
 }

@@ -88,11 +88,11 @@ func writePage() error {
 // render is the page, and the missed figures without a reason.
 func render(all []result, reasons map[string]string) (text string, unexplained []string) {
 	var b strings.Builder
-	b.WriteString("# Evidence\n\nWritten by `make evidence`, on two cores that servers and clients share. A figure is a ratio or a count of one run.\n\n")
-	b.WriteString("| Command | Result | Figures: goals met, missed | Seconds | Day, commit | Load before |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("# Evidence\n\nWritten by `make evidence`, on two cores that servers and clients share. A figure is a ratio or a count of one run. *Stolen* is the part of the processors' time that the host of this machine gave to others meanwhile; where it is empty, it was not measured.\n\n")
+	b.WriteString("| Command | Result | Figures: goals met, missed | Seconds | Day, commit | Load before | Stolen, % |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range all {
 		if r.commit == "" {
-			fmt.Fprintf(&b, "| `%s` | not run | | | | |\n", r.run.command)
+			fmt.Fprintf(&b, "| `%s` | not run | | | | | |\n", r.run.command)
 			continue
 		}
 		result, figures := "failed", ""
@@ -102,7 +102,7 @@ func render(all []result, reasons map[string]string) (text string, unexplained [
 		if met, missed := r.met(); met+missed > 0 {
 			figures = fmt.Sprintf("%d, %d", met, missed)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %d | %s, commit %s | %s |\n", r.run.command, result, figures, int(r.took.Seconds()), r.day.Format("2006-01-02"), r.commit, r.load)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %d | %s, commit %s | %s | %s |\n", r.run.command, result, figures, int(r.took.Seconds()), r.day.Format("2006-01-02"), r.commit, r.load, r.stolen)
 	}
 	b.WriteString("\n## Goals that were missed\n\n| Figure | Measured | Goal | What limits it |\n| --- | --- | --- | --- |\n")
 	each(all, func(f figure.Figure) {

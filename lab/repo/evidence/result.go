@@ -22,6 +22,7 @@ type result struct {
 	day     time.Time
 	took    time.Duration
 	load    string
+	stolen  string // percent of the processors' time; empty if not known
 	passed  bool
 	figures []figure.Figure
 }
@@ -34,7 +35,11 @@ func (r result) line() string {
 	if r.passed {
 		end = "passed"
 	}
-	return fmt.Sprintf("%s, commit %s: %s in %d s, load %s before it", r.day.Format(time.DateOnly), r.commit, end, int(r.took.Seconds()), r.load)
+	line := fmt.Sprintf("%s, commit %s: %s in %d s, load %s before it", r.day.Format(time.DateOnly), r.commit, end, int(r.took.Seconds()), r.load)
+	if r.stolen != "" {
+		line += ", " + r.stolen + " % stolen"
+	}
+	return line
 }
 
 // read finds the figures in the output of a run. One that is printed twice is that of the last time.
@@ -60,7 +65,7 @@ func (r result) write() error {
 	return os.WriteFile(r.run.file(), []byte(text.String()), 0o644)
 }
 
-var written = regexp.MustCompile(`(?m)^(\d{4}-\d\d-\d\d), commit ([0-9a-f]+): (passed|failed) in (\d+) s, load (\S+) before it$`)
+var written = regexp.MustCompile(`(?m)^(\d{4}-\d\d-\d\d), commit ([0-9a-f]+): (passed|failed) in (\d+) s, load (\S+) before it(?:, (\S+) % stolen)?$`)
 
 // read returns what a run left, or a result without a commit.
 func read(r run) (result, error) {
@@ -76,7 +81,7 @@ func read(r run) (result, error) {
 	if m == nil {
 		return res, fmt.Errorf("%s has no line about the run; delete it", r.file())
 	}
-	res.commit, res.passed, res.load = m[2], m[3] == "passed", m[5]
+	res.commit, res.passed, res.load, res.stolen = m[2], m[3] == "passed", m[5], m[6]
 	res.day, _ = time.Parse(time.DateOnly, m[1])
 	res.took, err = time.ParseDuration(m[4] + "s")
 	res.read(string(text))

@@ -30,11 +30,11 @@ var runs = []run{
 	{"torture-others", "make -s torture PART=others", []string{"lab/torture"}},
 	target("torture-lossy", "lab/torture"), target("torture-linger", "lab/torture"), target("torture-broken", "lab/torture"),
 	target("figures-fence", "fence"), target("figures-track"), target("figures-redis-tests"), target("figures-redis-long", "lab/bench"),
-	target("interop", "lab/interop"), target("events", "lab/load"), target("figures-adapters", "adapters"),
+	target("interop", "lab/interop"), target("events", "lab/load/internal/event", "lab/load/internal/results"), target("figures-adapters", "adapters"),
 	target("race-redis"), target("race"),
 	{"fuzz", "make -s fuzz FUZZTIME=20s", nil},
 	target("million"), target("model"), target("model-redis"),
-	target("figures-interop", "lab/interop"), target("scale", "lab/bench"), target("soak", "lab/load"),
+	target("figures-interop", "lab/interop"), target("scale", "lab/bench"), target("soak", "lab/load/internal/soak", "lab/load/internal/results"),
 	suite("redis"), suite("quorum"), suite("etcd"), suite("zk"), suite("postgres"), suite("mariadb"), suite("memcached"),
 	target("torture-peers", "lab/torture"), target("figures-scale", "lab/load"), target("compat"),
 }

@@ -47,10 +47,10 @@ func reports() []report {
 		all = append(all, report{"lab/results/benchmarks/" + suite + "/results.json", machines, []string{"store/" + folder, "lab/bench"}})
 	}
 	for _, server := range []string{"cluster-grace", "etcd", "mariadb", "memcached", "postgres", "quorum-5", "redis-grace", "sentinel-grace", "zookeeper"} {
-		all = append(all, report{"lab/load/results/soak/" + server + ".json", oneResult, []string{"store", "lab/load"}})
+		all = append(all, report{"lab/load/results/soak/" + server + ".json", oneResult, []string{"store", "lab/load/internal/soak", "lab/load/internal/results"}})
 	}
 	for _, event := range []string{"death", "failover", "hot", "restart", "slow", "step"} {
-		all = append(all, report{"lab/load/results/events/" + event + ".json", oneResult, []string{"store/redisstore", "lab/load"}})
+		all = append(all, report{"lab/load/results/events/" + event + ".json", oneResult, []string{"store/redisstore", "lab/load/internal/event", "lab/load/internal/results"}})
 	}
 	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.file, b.file) })
 	return all
