@@ -81,16 +81,20 @@ func checkWorkflows(t tree) []complaint {
 	return cs
 }
 
-// checkParts: the jobs of the hosting run every part that .ci/run runs by itself, and no other.
+// checkParts: the jobs of the hosting run every part that .ci/run runs by itself, and no other; a part that .ci/run begins,
+// it finishes, or nobody would see it fail.
 func checkParts(t tree) (cs []complaint) {
 	const workflow = ".github/workflows/ci.yml"
 	var parts, jobs []string
-	for _, l := range t.lines(".ci/run") {
-		switch words := strings.Fields(l); {
-		case strings.HasPrefix(l, "part "):
-			parts = append(parts, words[1])
-		case strings.HasPrefix(l, "pair "):
-			parts = append(parts, words[1], words[3])
+	for i, l := range t.lines(".ci/run") {
+		if strings.HasPrefix(l, "part ") || strings.HasPrefix(l, "begin ") {
+			parts = append(parts, strings.Fields(l)[1])
+		}
+		if name, ok := strings.CutPrefix(l, "begin "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			if !slices.Contains(t.lines(".ci/run"), "finish "+name) {
+				cs = append(cs, complaint{".ci/run", i + 1, "part " + name + " begins, and nothing finishes it"})
+			}
 		}
 	}
 	for _, l := range t.lines(workflow) {
@@ -115,9 +119,9 @@ func TestJobsRunEveryPart(t *testing.T) { checkRepo(t, checkParts) }
 
 func TestJobsRunEveryPartComplains(t *testing.T) {
 	wantComplaints(t, checkParts, treeOf(
-		".ci/run", "part a a\npair b b d d\n",
+		".ci/run", "part a a\nbegin b b\npart d d\nfinish b\nbegin a a\n",
 		".github/workflows/ci.yml", "        parts:\n          - a c\n",
-	), ".github/workflows/ci.yml:1: no job runs part b", ".github/workflows/ci.yml:1: no job runs part d", ".github/workflows/ci.yml:1: .ci/run has no part c")
+	), ".ci/run:5: part a begins, and nothing finishes it", ".github/workflows/ci.yml:1: no job runs part b", ".github/workflows/ci.yml:1: no job runs part d", ".github/workflows/ci.yml:1: .ci/run has no part c")
 }
 
 func TestDependabot(t *testing.T) { checkRepo(t, checkDependabot) }
