@@ -219,6 +219,7 @@ func (l *nodeSession) askFor(w *request, floor func() driver.Token, lift bool) (
 	b := l.b
 	b.mu.Lock()
 	s := &w.slots[l.n]
+	w.settleLocked(l.n)
 	if s.Busy() || s.Leaving() || !w.won || w.gone || s.Try == tries-1 {
 		b.mu.Unlock()
 		return 0, true
@@ -244,4 +245,17 @@ func (l *nodeSession) askFor(w *request, floor func() driver.Token, lift bool) (
 		token = s.Token
 	}
 	return token, err == nil
+}
+
+// settleLocked waits until no attempt at a claim that is held is in flight on the node. Nodes that come back together
+// are joined at the same time, and each needs the same others raised: one that skipped those that are just asked for
+// another would stay out until the next keep-alive, and for good if others fail before that. w.b.mu must be held; it is
+// unlocked while it waits.
+func (w *request) settleLocked(n int) {
+	for s := &w.slots[n]; s.Busy() && !s.Leaving() && w.won && !w.gone; {
+		changed := w.changeLocked()
+		w.b.mu.Unlock()
+		<-changed
+		w.b.mu.Lock()
+	}
 }
