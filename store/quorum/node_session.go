@@ -201,7 +201,14 @@ func (l *nodeSession) marker(drv driver.Session, token driver.Token) (marked, er
 	}}
 	ctx := b.s.bound()
 	if token > 0 {
-		if kept, err := drv.Reclaim(ctx, []driver.Held{{Claim: c, Token: token}}, false); err == nil && kept[0] {
+		kept, err := drv.Reclaim(ctx, []driver.Held{{Claim: c, Token: token}}, false)
+		if err != nil {
+			// It is repeated with the next Open. An attempt is granted only after the grace, and until then
+			// nothing that is put back there would count.
+			b.s.health.answered(l.n, err)
+			return marked{}, err
+		}
+		if kept[0] {
 			return marked{true, token, 0}, nil
 		}
 	}

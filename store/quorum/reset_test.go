@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
@@ -57,6 +58,25 @@ func TestNodeResetTwiceIsPutBack(t *testing.T) {
 		}
 		if on := r.on("x", x.Token()); on != "a b c" || !x.Valid() {
 			t.Errorf("x is on %q, valid %v; want it on a b c", on, x.Valid())
+		}
+	})
+}
+
+// TestMarkerIsReclaimedAgain: a node loses its data, and the first call that puts something back there, our marker,
+// fails. It is repeated with the next keep-alive, so the node counts in its grace period, and another can be spared.
+func TestMarkerIsReclaimedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		c := r.process(map[int]faultstore.Fault{
+			0: faultstore.On(faultstore.Reclaim, faultstore.Nth(1, faultstore.Refuse())),
+			1: away(4*time.Second, time.Hour),
+		}, &fencelock.Options{TTL: 3 * time.Second}) // less than the grace period
+		x := r.lock("holder", c, "x")
+		r.log("a loses its data")
+		r.stores[0].Reset()
+		time.Sleep(20 * time.Second)
+		if !x.Valid() {
+			t.Errorf("the lease was lost with two of three nodes well: %v", x.Err())
 		}
 	})
 }
