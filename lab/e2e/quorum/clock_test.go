@@ -28,7 +28,7 @@ func TestQuorumClocks(t *testing.T) {
 	}
 	holder, other := q.process(t, options()), q.process(t, options())
 	held := q.lock(t, holder, "x")
-	q.onAll(t, holder, "x")
+	q.onAll(t, holder, held)
 	t.Log("the clock of n0 is an hour ahead, that of n1 an hour behind")
 	q.nodes[0].setClock(t, time.Hour)
 	q.nodes[1].setClock(t, -time.Hour)
@@ -40,7 +40,7 @@ func TestQuorumClocks(t *testing.T) {
 	q.nodes[1].setClock(t, 0)
 	holder.counted(t, "n0", true)
 	holder.counted(t, "n1", true)
-	q.onAll(t, holder, "x")
+	q.onAll(t, holder, held)
 	t.Log("the clocks of n0, n1 and n2 are two TTLs ahead")
 	for _, r := range q.nodes[:3] {
 		r.setClock(t, 2*quorumTTL)

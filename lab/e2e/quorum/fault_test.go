@@ -40,8 +40,8 @@ func outlives(t *testing.T, l *fencelock.Lease, why string) {
 	}
 }
 
-// eventually waits until a server shows how many holders a lock has.
-func (r *quorumNode) eventually(t *testing.T, name string, holders int) {
+// eventually waits until a server shows how many holders a lock has, and returns them.
+func (r *quorumNode) eventually(t *testing.T, name string, holders int) []driver.Holder {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func (r *quorumNode) eventually(t *testing.T, name string, holders int) {
 	for {
 		st, err := s.Inspect(ctx, name)
 		if err == nil && len(st.Holders) == holders {
-			return
+			return st.Holders
 		}
 		select {
 		case <-ctx.Done():
@@ -59,14 +59,24 @@ func (r *quorumNode) eventually(t *testing.T, name string, holders int) {
 	}
 }
 
-// onAll waits until every server has the lease and the holder knows: a slow one gets
-// it with the next keep-alive, and only then a minority can be spared.
-func (q *quorumRig) onAll(t *testing.T, holder *quorumProcess, name string) {
+// onAll waits until every server has the lease and the holder counts it: a slow one gets it with the next keep-alive, and
+// only then a minority can be spared. One that granted with another token counts only when a keep-alive has found that and
+// raised the others, so a keep-alive is waited for that was sent after all had the lease.
+func (q *quorumRig) onAll(t *testing.T, holder *quorumProcess, l *fencelock.Lease) {
 	t.Helper()
+	agree := true
 	for _, r := range q.nodes {
-		r.eventually(t, name, 1)
+		agree = r.eventually(t, l.Name(), 1)[0].Token == l.Token().Base() && agree
 	}
-	_ = holder.store.Close()
+	// A lease is trusted for less than a TTL from the keep-alive that was sent last.
+	for later := time.Now().Add(quorumTTL); !agree && l.Deadline().Before(later); {
+		select {
+		case <-l.Context().Done():
+			t.Fatalf("the lease was lost: %v", context.Cause(l.Context()))
+		case <-time.After(quorumTTL / 40):
+		}
+	}
+	_ = holder.store.Close() // what that keep-alive began is over
 }
 
 // mustNotGet fails if another process gets the lock.
@@ -108,7 +118,7 @@ func TestQuorumSurvivesItsNodes(t *testing.T) {
 			return nothing
 		}},
 	} {
-		q.onAll(t, holder, "x")
+		q.onAll(t, holder, held)
 		t.Log(f.why)
 		undo := f.do()
 		mustNotGet(t, other, f.why)
@@ -128,7 +138,7 @@ func TestQuorumSurvivesItsNodes(t *testing.T) {
 func (q *quorumRig) lastSecond(t *testing.T, holder *quorumProcess, r *quorumNode) {
 	t.Helper()
 	y := q.lock(t, holder, "y")
-	q.onAll(t, holder, "y")
+	q.onAll(t, holder, y)
 	rewind, err := r.server.Checkpoint()
 	must.OK(t, err)
 	must.OK(t, y.Unlock(t.Context()))
@@ -173,8 +183,7 @@ func TestQuorumMajorityDown(t *testing.T) {
 func TestQuorumOtherList(t *testing.T) {
 	q := newQuorumRig(t, redisstore.Options{})
 	holder := q.process(t, options())
-	q.lock(t, holder, "x")
-	q.onAll(t, holder, "x")
+	q.onAll(t, holder, q.lock(t, holder, "x"))
 	var nodes []quorum.Node
 	for i, r := range q.nodes[2:] { // three of the five, two of them are a majority
 		nodes = append(nodes, quorum.Node{Name: fmt.Sprint("n", i+2), Store: r.open(t)})
