@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/lab/repo/internal/runs"
 )
 
 // here runs a test in a folder of its own, as the top of a repository.
@@ -20,7 +21,7 @@ func here(t *testing.T) {
 }
 
 func aResult() result {
-	r := result{run: run{name: "a", command: "make a"}, commit: "0123456789ab", day: time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), took: 90 * time.Second, load: "0.2", stolen: "1.5", passed: true}
+	r := result{run: run{runs.Run{Name: "a", Command: "make a"}}, commit: "0123456789ab", day: time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), took: 90 * time.Second, load: "0.2", stolen: "1.5", passed: true}
 	r.read("noise\nfigure x-ratio 0.5 >=1\nfigure y-count 3 <=4\nfigure x-ratio 0.7 >=1\nfigure z 9 -\n")
 	return r
 }
@@ -41,7 +42,7 @@ func TestResultIsReadAsItWasWritten(t *testing.T) {
 
 func TestRunWithoutAResultIsMissing(t *testing.T) {
 	here(t)
-	why, err := run{name: "never"}.older()
+	why, err := run{runs.Run{Name: "never"}}.older()
 	if err != nil || why != "not run" {
 		t.Errorf("%q, %v", why, err)
 	}
@@ -54,7 +55,7 @@ func TestRunWithoutAResultIsMissing(t *testing.T) {
 }
 
 func TestMissedGoalNeedsAReason(t *testing.T) {
-	all := []result{aResult(), {run: run{name: "b", command: "make b"}}}
+	all := []result{aResult(), {run: run{runs.Run{Name: "b", Command: "make b"}}}}
 	_, unexplained := render(all, map[string]string{})
 	if len(unexplained) != 1 || unexplained[0] != "x-ratio" {
 		t.Errorf("unexplained: %v, want x-ratio", unexplained)
@@ -90,15 +91,15 @@ func TestTargetsExist(t *testing.T) {
 		rules += string(text)
 	}
 	seen := map[string]bool{}
-	for _, r := range runs {
-		if seen[r.name] {
-			t.Errorf("two runs are called %s", r.name)
+	for _, r := range all() {
+		if seen[r.Name] {
+			t.Errorf("two runs are called %s", r.Name)
 		}
-		seen[r.name] = true
-		if name, ok := strings.CutPrefix(r.command, "make -s "); ok {
+		seen[r.Name] = true
+		if name, ok := strings.CutPrefix(r.Command, "make -s "); ok {
 			name, _, _ = strings.Cut(name, " ")
 			if !regexp.MustCompile(`(?m)^` + name + `:`).MatchString(rules) {
-				t.Errorf("%s: there is no target %s", r.name, name)
+				t.Errorf("%s: there is no target %s", r.Name, name)
 			}
 		}
 	}

@@ -3,9 +3,9 @@
 // Command evidence runs everything that is measured before a release, one after the other, and writes the page with the
 // results, lab/results/evidence.md.
 //
-//	runs.go ──▶ a command ──▶ lab/results/evidence/NAME.txt: commit, time, result, figures
-//	                                  │
-//	limits.txt: why a goal is missed ─┴─▶ lab/results/evidence.md
+//	package runs ──▶ a command ──▶ lab/results/evidence/NAME.txt: commit, time, result, figures
+//	                                       │
+//	limits.txt: why a goal is missed ──────┴─▶ lab/results/evidence.md
 //
 // All of it takes many hours. A run whose result is of the code that is checked out is left out, so a second
 // call goes on where the first one was stopped.
@@ -86,8 +86,8 @@ func runAll(ctx context.Context, only, logs string) error {
 	}
 	var errs []error
 	for i, r := range chosen {
-		fmt.Printf("evidence: %d of %d: %s\n", i+1, len(chosen), r.command)
-		res, err := r.do(ctx, commit, filepath.Join(logs, r.name+".log"))
+		fmt.Printf("evidence: %d of %d: %s\n", i+1, len(chosen), r.Command)
+		res, err := r.do(ctx, commit, filepath.Join(logs, r.Name+".log"))
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, errors.New("stopped; the run that was under way counts for nothing"))...)
 		}
@@ -95,9 +95,9 @@ func runAll(ctx context.Context, only, logs string) error {
 			err = res.write()
 		}
 		if err == nil && !res.passed {
-			err = fmt.Errorf("%s failed; its output is in %s", r.name, filepath.Join(logs, r.name+".log"))
+			err = fmt.Errorf("%s failed; its output is in %s", r.Name, filepath.Join(logs, r.Name+".log"))
 		}
-		fmt.Printf("evidence: %s: %s\n", r.name, res.line())
+		fmt.Printf("evidence: %s: %s\n", r.Name, res.line())
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -109,12 +109,13 @@ func choose(only string) ([]run, error) {
 		return missing()
 	}
 	var chosen []run
+	rs := all()
 	for name := range strings.SplitSeq(only, ",") {
-		i := slices.IndexFunc(runs, func(r run) bool { return r.name == name })
+		i := slices.IndexFunc(rs, func(r run) bool { return r.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no run %q; -list shows them", name)
 		}
-		chosen = append(chosen, runs[i])
+		chosen = append(chosen, rs[i])
 	}
 	return chosen, nil
 }
@@ -127,7 +128,7 @@ func (r run) do(ctx context.Context, commit, log string) (result, error) {
 	}
 	defer out.Close()
 	res := result{run: r, commit: commit, day: time.Now().UTC(), load: loadAverage()}
-	cmd := exec.CommandContext(ctx, "bash", "-c", r.command)
+	cmd := exec.CommandContext(ctx, "bash", "-c", r.Command)
 	cmd.Stdout, cmd.Stderr = out, out
 	// The whole group ends with it: a command starts servers and clients.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

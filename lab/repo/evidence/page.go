@@ -39,7 +39,7 @@ func limitsByName(text string) (map[string]string, error) {
 
 // show prints what there is.
 func show() error {
-	for _, r := range runs {
+	for _, r := range all() {
 		res, err := read(r)
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func show() error {
 		if why != "" && why != state {
 			state += " (" + why + ")"
 		}
-		fmt.Printf("%-20s %s\n", r.name, state)
+		fmt.Printf("%-20s %s\n", r.Name, state)
 	}
 	return nil
 }
@@ -67,15 +67,15 @@ func writePage() error {
 	if err != nil {
 		return err
 	}
-	var all []result
-	for _, r := range runs {
+	var rs []result
+	for _, r := range all() {
 		res, err := read(r)
 		if err != nil {
 			return err
 		}
-		all = append(all, res)
+		rs = append(rs, res)
 	}
-	text, unexplained := render(all, reasons)
+	text, unexplained := render(rs, reasons)
 	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func render(all []result, reasons map[string]string) (text string, unexplained [
 	b.WriteString("| Command | Result | Figures: goals met, missed | Seconds | Day, commit | Load before | Stolen, % |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range all {
 		if r.commit == "" {
-			fmt.Fprintf(&b, "| `%s` | not run | | | | | |\n", r.run.command)
+			fmt.Fprintf(&b, "| `%s` | not run | | | | | |\n", r.run.Command)
 			continue
 		}
 		result, figures := "failed", ""
@@ -102,7 +102,7 @@ func render(all []result, reasons map[string]string) (text string, unexplained [
 		if met, missed := r.met(); met+missed > 0 {
 			figures = fmt.Sprintf("%d, %d", met, missed)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %d | %s, commit %s | %s | %s |\n", r.run.command, result, figures, int(r.took.Seconds()), r.day.Format("2006-01-02"), r.commit, r.load, r.stolen)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %d | %s, commit %s | %s | %s |\n", r.run.Command, result, figures, int(r.took.Seconds()), r.day.Format("2006-01-02"), r.commit, r.load, r.stolen)
 	}
 	b.WriteString("\n## Goals that were missed\n\n| Figure | Measured | Goal | What limits it |\n| --- | --- | --- | --- |\n")
 	each(all, func(f figure.Figure) {

@@ -27,7 +27,7 @@ type result struct {
 	figures []figure.Figure
 }
 
-func (r run) file() string { return filepath.Join(folder, r.name+".txt") }
+func (r run) file() string { return filepath.Join(folder, r.Name+".txt") }
 
 // line is what read reads.
 func (r result) line() string {
@@ -58,7 +58,7 @@ func (r *result) read(output string) {
 
 func (r result) write() error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n%s\n", r.run.command, r.line())
+	fmt.Fprintf(&text, "%s\n%s\n", r.run.Command, r.line())
 	for _, f := range r.figures {
 		fmt.Fprintln(&text, f)
 	}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fencelock/fencelock/lab/repo/internal/runs"
 )
 
 // report is a file with measurements.
@@ -20,34 +22,45 @@ type report struct {
 }
 
 var (
-	commands    = regexp.MustCompile("(?m)^\\| `(make|go) .*$")
 	machines    = regexp.MustCompile(`(?s)"Machine": \{.*?"Go":[^}]*`)
 	oneResult   = regexp.MustCompile(`(?s)^.{1,400}`) // the commit is at the beginning
 	seeds       = regexp.MustCompile(`(?m)^Seed [0-9]+, .*$`)
 	playedOn    = regexp.MustCompile(`(?m)^- (Played on|Cells with .* were played on) .*$`)
 	testedCells = regexp.MustCompile(`[0-9]+ passed, [0-9-]+[^|]*`)
+	tortured    = regexp.MustCompile(`(?m)[0-9]+ passed, [0-9-]+[^|]*\|$`) // the last cell of a row
 	// named is a commit in a run, with what follows it if files had been changed.
 	named = regexp.MustCompile(`(?i)(?:\bcommit"?:? "?|[0-9]{4}-[0-9]{2}-[0-9]{2}, )([0-9a-f]{7,40})\b((?:, perhaps)? with uncommitted)?`)
 )
+
+// through are the folders of the stores that are used on a server.
+var through = map[string][]string{
+	"redis": {"store/redisstore"}, "quorum": {"store/quorum", "store/redisstore"}, "etcd": {"store/etcdstore"}, "zk": {"store/zkstore"},
+	"memcached": {"store/memcachestore"}, "postgres": {"store/sqlstore"}, "mariadb": {"store/sqlstore"},
+}
 
 // reports are all files that must be measured on the commit of a release. TestReportsAreListed compares them with the
 // folders of results. Pictures are drawn from the results beside them.
 func reports() []report {
 	all := []report{
 		{"lab/results/torture.md", seeds, []string{"store", "lab/torture"}},
-		{"lab/results/interop.md", playedOn, []string{"store", "lab/interop"}},
-		{"lab/results/evidence.md", commands, []string{"store"}},
+		{"lab/results/interop.md", playedOn, []string{"store/redisstore", "store/etcdstore", "store/zkstore", "lab/interop"}},
 		{"lab/results/scale/units.json", machines, []string{"store", "lab/bench"}},
 		{"lab/results/scale/growth.json", machines, []string{"store/redisstore", "lab/bench"}},
-		{"lab/results/versions.md", testedCells, []string{"store"}},
+		{"lab/results/versions.md", testedCells, []string{"store/redisstore", "store/etcdstore", "store/zkstore", "store/memcachestore", "store/sqlstore"}},
+		{"lab/results/versions.md", tortured, []string{"store/quorum"}}, // one of its deployments is a quorum
 	}
-	for suite, folder := range map[string]string{
-		"redis": "redisstore", "quorum": "quorum", "etcd": "etcdstore", "zk": "zkstore", "memcached": "memcachestore", "postgres": "sqlstore", "mariadb": "sqlstore",
+	for _, suite := range []string{"redis", "quorum", "etcd", "zk", "memcached", "postgres", "mariadb"} {
+		all = append(all, report{"lab/results/benchmarks/" + suite + "/results.json", machines, append([]string{"lab/bench"}, through[suite]...)})
+	}
+	for server, store := range map[string]string{
+		"redis-grace": "redis", "sentinel-grace": "redis", "cluster-grace": "redis", "quorum-5": "quorum",
+		"etcd": "etcd", "zookeeper": "zk", "postgres": "postgres", "mariadb": "mariadb", "memcached": "memcached",
 	} {
-		all = append(all, report{"lab/results/benchmarks/" + suite + "/results.json", machines, []string{"store/" + folder, "lab/bench"}})
+		all = append(all, report{"lab/load/results/soak/" + server + ".json", oneResult, append([]string{"lab/load/internal/soak", "lab/load/internal/results"}, through[store]...)})
 	}
-	for _, server := range []string{"cluster-grace", "etcd", "mariadb", "memcached", "postgres", "quorum-5", "redis-grace", "sentinel-grace", "zookeeper"} {
-		all = append(all, report{"lab/load/results/soak/" + server + ".json", oneResult, []string{"store", "lab/load/internal/soak", "lab/load/internal/results"}})
+	for _, r := range runs.All {
+		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(r.Command) + "` .*$")
+		all = append(all, report{"lab/results/evidence.md", row, r.Measures})
 	}
 	for _, event := range []string{"death", "failover", "hot", "restart", "slow", "step"} {
 		all = append(all, report{"lab/load/results/events/" + event + ".json", oneResult, []string{"store/redisstore", "lab/load/internal/event", "lab/load/internal/results"}})
