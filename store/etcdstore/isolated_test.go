@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 )
 
 // beside locks and unlocks with new processes, and with one from before, while a member is no use. A majority is well, so
@@ -168,16 +169,16 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 
 // asLearner adds a learner.
 func asLearner(ctx context.Context, admin *clientv3.Client, name, peer string) (string, error) {
-	var added *clientv3.MemberAddResponse
-	err := whenHealthy(ctx, func(ctx context.Context) (err error) {
-		added, err = admin.MemberAddAsLearner(ctx, []string{peer})
-		return err
-	})
+	err := whenHealthy(ctx, func(ctx context.Context) error { _, err := admin.MemberAddAsLearner(ctx, []string{peer}); return err })
+	if err != nil && !errors.Is(err, rpctypes.ErrPeerURLExist) { // a try that was not answered may have done it
+		return "", err
+	}
+	list, err := admin.MemberList(ctx)
 	if err != nil {
 		return "", err
 	}
 	var all []string
-	for _, m := range added.Members {
+	for _, m := range list.Members {
 		if m.Name == "" {
 			m.Name = name
 		}
@@ -187,14 +188,15 @@ func asLearner(ctx context.Context, admin *clientv3.Client, name, peer string) (
 }
 
 // whenHealthy changes the members. The cluster refuses that until the others have been connected for some seconds, and does not
-// answer if its leader has just changed.
+// answer, or not before its own timeout, if its leader has just changed.
 func whenHealthy(ctx context.Context, change func(ctx context.Context) error) error {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := change(bounded)
 		late := bounded.Err() != nil
 		cancel()
-		if err == nil || ctx.Err() != nil || !late && !strings.Contains(err.Error(), "unhealthy") {
+		var refused rpctypes.EtcdError
+		if err == nil || ctx.Err() != nil || !late && !(errors.As(err, &refused) && refused.Code() == codes.Unavailable) {
 			return err
 		}
 		<-time.After(200 * time.Millisecond)
