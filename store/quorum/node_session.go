@@ -33,7 +33,7 @@ type nodeSession struct {
 	at         vote.NodeSession
 	// marked is set when the node knows our list of nodes: only then it votes.
 	marked    bool
-	mark      driver.Token // of the marker
+	mark      driver.Token // of the marker; if not marked, of the one that a node without data has to be asked for again
 	repairing bool
 	// sweeping is how many repeated withdrawals are in flight.
 	sweeping int
@@ -193,23 +193,23 @@ type marked struct {
 
 // marker takes part in the marker of our list: an exclusive claim that clients
 // with the same list share, and others cannot get. It lives with the session, so a
-// list is dropped when no client uses it any more.
+// list is dropped when no client uses it any more. A node that lost its data is given the token that it had for it.
 func (l *nodeSession) marker(drv driver.Session, token driver.Token) (marked, error) {
 	b := l.b
 	c := driver.Claim{Seq: nodeSeq(0, 1), Name: b.s.markerName(b.key.shard), Floor: driver.TokenStep, Terms: &driver.Terms{
 		Weight: 1, Reentry: b.s.list, Record: &driver.Record{Owner: "quorum", Reason: "nodes " + b.s.listed},
 	}}
 	ctx := b.s.bound()
+	var owed driver.Token
 	if token > 0 {
 		kept, err := drv.Reclaim(ctx, []driver.Held{{Claim: c, Token: token}}, false)
-		if err != nil {
-			// It is repeated with the next Open. An attempt is granted only after the grace, and until then
-			// nothing that is put back there would count.
-			b.s.health.answered(l.n, err)
-			return marked{}, err
-		}
-		if kept[0] {
+		if err == nil && kept[0] {
 			return marked{true, token, 0}, nil
+		}
+		// One that failed is repeated: an attempt is granted only after the grace, and until then nothing that is put
+		// back there counts. The session is opened all the same, or the core could not put back its leases.
+		if err != nil {
+			owed = token
 		}
 	}
 	out, err := drv.Attempt(ctx, &c)
@@ -230,7 +230,7 @@ func (l *nodeSession) marker(drv driver.Session, token driver.Token) (marked, er
 			return marked{}, err
 		}
 	}
-	return marked{after: max(out.PollAfter, time.Millisecond)}, nil
+	return marked{token: owed, after: max(out.PollAfter, time.Millisecond)}, nil
 }
 
 // markerName is the name of the marker on a shard. All clients find the same.
@@ -258,7 +258,7 @@ func (l *nodeSession) ready() (drv driver.Session, renewal int, rest time.Durati
 	}
 	l.b.mu.Lock()
 	drv, renewal = l.drv, l.renewal
-	ok, over := l.marked, l.b.overLocked()
+	ok, mark, over := l.marked, l.mark, l.b.overLocked()
 	l.b.mu.Unlock()
 	if drv == nil || over {
 		return nil, renewal, 0, errClosed
@@ -266,7 +266,7 @@ func (l *nodeSession) ready() (drv driver.Session, renewal int, rest time.Durati
 	if ok {
 		return drv, renewal, 0, nil
 	}
-	m, err := l.marker(drv, 0)
+	m, err := l.marker(drv, mark)
 	if err != nil {
 		l.heard(renewal, err)
 		return nil, renewal, 0, err

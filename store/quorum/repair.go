@@ -183,8 +183,9 @@ func (l *nodeSession) joinOne(w *request) bool {
 	// newer may have been granted there and gone. It counts when enough nodes that
 	// count have been raised above that: a claim that had won by then is met there.
 	var raised vote.Set
+	worth := l.b.s.health.worth(need) // one that does not answer would cost NodeTimeout for each claim
 	for _, o := range l.b.links {
-		if !others.Has(o.n) {
+		if !others.Has(o.n) || !worth.Has(o.n) {
 			continue
 		}
 		before := driver.Token(0)
@@ -214,12 +215,15 @@ func (w *request) joinedLocked(l *nodeSession) {
 
 // askFor attempts a claim that has won on the node, without the queue, with a floor,
 // and returns the token it is granted with there, 0 if it is not. ok is not set if
-// the node did not answer.
+// the node did not answer. lift is set for a node that is joined: an attempt in flight there needs no second one, for
+// its answer counts. A node that is raised is asked behind the attempt.
 func (l *nodeSession) askFor(w *request, floor func() driver.Token, lift bool) (token driver.Token, ok bool) {
 	b := l.b
 	b.mu.Lock()
 	s := &w.slots[l.n]
-	w.settleLocked(l.n)
+	if !lift {
+		w.settleLocked(l.n)
+	}
 	if s.Busy() || s.Leaving() || !w.won || w.gone || s.Try == tries-1 {
 		b.mu.Unlock()
 		return 0, true
