@@ -5,7 +5,8 @@
 //
 //	D1  tokens are unique                                        F
 //	D2  an acquisition asked for after another was granted       F
-//	    has a greater token
+//	    has a greater token; T for a lock that lingered and
+//	    whose client had not heard yet that its data is lost
 //	D4  the resource lets in tokens that never fall, and one     F
 //	    client per token
 //	D5  every acknowledged append is there, once, and every      F
