@@ -32,7 +32,8 @@ var (
 	quick = javaSettings{
 		config: fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\nminSessionTimeout=%d\nmaxSessionTimeout=60000\n",
 			TickTime.Milliseconds(), 2*TickTime.Milliseconds()),
-		java: []string{"-Xmx192m", "-XX:TieredStopAtLevel=1"},
+		// The last one as docs/zookeeper.md advises.
+		java: []string{"-Xmx192m", "-XX:TieredStopAtLevel=1", "-Dznode.container.maxNeverUsedIntervalMs=60000"},
 	}
 	// plain ones are as ZooKeeper's own example has them, and as fast as Java makes them.
 	plain = javaSettings{config: "tickTime=2000\ninitLimit=10\nsyncLimit=5\n", java: []string{"-Xmx256m"}}
