@@ -20,7 +20,8 @@ type Slope struct {
 	High float64 `json:"high"`
 	// Level is the median of the values, to compare the slope with.
 	Level float64 `json:"level"`
-	// Leak is set if the whole interval is above 0.
+	// Leak is set if the whole interval is above 0, and the last half still grows, at no less than half of its bottom:
+	// what fills up in the first minutes, in steps, is no leak, but no range knows that.
 	Leak bool `json:"leak"`
 }
 
@@ -106,6 +107,7 @@ func slopeOf(m metric, samples []Sample, warm float64) Slope {
 	}
 	s := Slope{Metric: m.name, Level: median(values)}
 	s.PerHour, s.Low, s.High = theilSen(medians(points, blockOf))
-	s.Leak = s.Low > 0
+	last, _, _ := theilSen(medians(points[len(points)/2:], blockOf))
+	s.Leak = s.Low > 0 && last >= s.Low/2
 	return s
 }

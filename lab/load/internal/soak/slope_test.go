@@ -58,6 +58,30 @@ func TestSlopeOfNoiseIsNoLeak(t *testing.T) {
 	}
 }
 
+// TestWhatFillsInStepsIsNoLeak: a heap as that of a client of memcached was, with its last step after twelve of 35 minutes.
+// A kilobyte a minute more is one.
+func TestWhatFillsInStepsIsNoLeak(t *testing.T) {
+	for seed := range uint64(20) {
+		grows := 0.0
+		heap := func(second float64, rng *rand.Rand) float64 {
+			v := 2.62e6 + 3e3*rng.NormFloat64() + grows*second
+			for _, step := range []float64{180, 320, 430, 620} {
+				if second > step {
+					v += 5e4
+				}
+			}
+			return v
+		}
+		if s := slopeOf(metrics[0], series(rand.New(rand.NewPCG(seed, 4)), heap), 450); s.Leak {
+			t.Errorf("seed %d: steps that end count as a leak: %+v", seed, s)
+		}
+		grows = 1024.0 / 60
+		if s := slopeOf(metrics[0], series(rand.New(rand.NewPCG(seed, 4)), heap), 450); !s.Leak {
+			t.Errorf("seed %d: a kilobyte a minute does not count: %+v", seed, s)
+		}
+	}
+}
+
 // TestSlopeOfAConstant: goroutines that are always as many have the slope 0. One more every five minutes is a leak.
 func TestSlopeOfAConstant(t *testing.T) {
 	samples := series(rand.New(rand.NewPCG(1, 3)), func(float64, *rand.Rand) float64 { return 1e6 })
