@@ -129,7 +129,7 @@ func TestUserSurvivesARestart(t *testing.T) {
 	e.Servers[0].Kill()
 	must.OK(t, e.Servers[0].Start())
 	_, err = s.KeepAlive(ctx)
-	for ctx.Err() == nil && errors.Is(err, driver.ErrUnavailable) { // the server answers others already, and the client tries again after a while
+	for ctx.Err() == nil && errors.Is(err, driver.ErrUnavailable) { // it answers others already; the client connects by and by
 		_, err = s.KeepAlive(ctx)
 	}
 	must.OK(t, err)

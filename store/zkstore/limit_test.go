@@ -55,7 +55,7 @@ func newSlots(t *testing.T, e *servers.Ensemble, limit int64) *slots {
 	must.OK(t, err)
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		s.conn = &beforeMulti{Conn: conn}
+		s.conn = &beforeMulti{Conn: conn, skip: 1}
 		return s.conn, err
 	}
 	if s.operator, err = zkstore.New(e.Addrs(), &zkstore.Options{TickTime: servers.TickTime, Dial: dial}); err != nil {
@@ -84,7 +84,7 @@ func (s *slots) attempt(seq uint64, want driver.State) {
 // the write, before which something happens.
 func (s *slots) lowered(holders int, meanwhile func()) {
 	s.t.Helper()
-	s.conn.second.Store(&meanwhile)
+	s.conn.hook.Store(&meanwhile)
 	s.set(1)
 	st, err := s.operator.Inspect(s.t.Context(), s.t.Name())
 	if err != nil || len(st.Holders) != holders || st.Limit != 1 {
@@ -92,20 +92,21 @@ func (s *slots) lowered(holders int, meanwhile func()) {
 	}
 }
 
-// beforeMulti calls a function before the second transaction from now on.
+// beforeMulti calls a function once, before the transaction that comes after those it skips. It counts from when it has one.
 type beforeMulti struct {
 	net.Conn
-	second atomic.Pointer[func()]
-	seen   int
+	hook atomic.Pointer[func()]
+	skip int
 }
 
 // Write implements net.Conn. The first request of a connection has no code.
 func (c *beforeMulti) Write(p []byte) (int, error) {
 	const multi = 14
-	if hook := c.second.Load(); hook != nil && len(p) >= 12 && binary.BigEndian.Uint32(p[8:]) == multi {
-		if c.seen++; c.seen == 2 {
+	if hook := c.hook.Load(); hook != nil && len(p) >= 12 && binary.BigEndian.Uint32(p[8:]) == multi {
+		if c.skip == 0 {
 			(*hook)()
 		}
+		c.skip--
 	}
 	return c.Conn.Write(p)
 }

@@ -31,7 +31,7 @@ func TestLockNodesOfDeadProcessesAreRemoved(t *testing.T) {
 	var conn *beforeMulti
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		plain, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		conn = &beforeMulti{Conn: plain, seen: -1}
+		conn = &beforeMulti{Conn: plain, skip: 2} // the first looks, and the second finds no node of the lock
 		return conn, err
 	}
 	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: servers.TickTime, MaxTTL: 20 * time.Second, Dial: dial})
@@ -42,11 +42,15 @@ func TestLockNodesOfDeadProcessesAreRemoved(t *testing.T) {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(ended) })
 	stop := func() { close(stopped); <-ended }
-	conn.second.Store(&stop) // before the third transaction: the first looks, and the second finds no node of the lock
+	conn.hook.Store(&stop)
 	go func() {
 		_, _ = s.Attempt(ctx, &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 	}()
-	<-stopped
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		t.Fatal("no third transaction was sent")
+	}
 
 	other, _, err := zk.Connect(e.Addrs(), 5*time.Second, zk.WithLogInfo(false))
 	must.OK(t, err)

@@ -113,8 +113,8 @@ func Client(in io.Reader, out io.Writer) error {
 	return replies.Encode(k.over(base))
 }
 
-// burst makes more calls at the same time than any fault will pile up, so that pools of connections are as large as they get
-// before the samples begin. That of memcached keeps the buffers of as many connections as were ever idle together; without
+// burst makes more calls at the same time than the workers do under a fault, so that pools of connections are as large as
+// they get before the samples begin. That of memcached keeps the buffers of as many connections as were ever idle together; without
 // this its heap grew by 50 KB whenever a fault set a new record.
 func (k *client) burst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Spec.TTL)
