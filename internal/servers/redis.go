@@ -63,6 +63,29 @@ func (f Flavor) New(args ...string) (*RedisServer, error) {
 	return &RedisServer{s}, nil
 }
 
+// configFile is in the folder of the server; see KeepRole.
+const configFile = "redis.conf"
+
+// KeepRole moves the arguments of a server that does not run yet into a configuration file, as servers in production have
+// one. A sentinel that changes the role of a server has it rewrite that file, so a restart keeps the role. Without a file it would
+// take back the role of its arguments, perhaps that of a replica whose master follows it.
+func (s *RedisServer) KeepRole() error {
+	var text strings.Builder
+	for _, a := range s.args[1:] {
+		if name, ok := strings.CutPrefix(a, "--"); ok {
+			text.WriteString("\n" + name)
+		} else {
+			fmt.Fprintf(&text, " %q", a)
+		}
+	}
+	path := filepath.Join(s.dir, configFile)
+	s.args = []string{s.args[0], path}
+	return os.WriteFile(path, []byte(text.String()+"\n"), 0o600)
+}
+
+// Wipe empties the folder of a server that does not run, but for what the server knows of its role and of its cluster.
+func (s *RedisServer) Wipe() error { return s.Server.Wipe(configFile, "nodes.conf") }
+
 // Start is New, and starts the server.
 func (f Flavor) Start(args ...string) (*RedisServer, error) {
 	return started(func() (*RedisServer, error) { return f.New(args...) })

@@ -34,6 +34,9 @@ func StartRedis(w fault.Wants, args ...string) (*Redis, error) {
 	if w.Disk {
 		err = r.small()
 	}
+	if err == nil {
+		err = s.KeepRole()
+	}
 	if w.Clock && err == nil {
 		var c *servers.Clock
 		c, err = servers.RedisClock()
@@ -71,8 +74,8 @@ func (r *Redis) Stop() {
 	r.Wrapped.Stop()
 }
 
-// Wipe implements Wiper: the data goes, what a node knows of its cluster stays.
-func (r *Redis) Wipe() error { return r.Wrapped.Wipe("nodes.conf") }
+// Wipe implements Wiper.
+func (r *Redis) Wipe() error { return r.server.Wipe() }
 
 // Snapshot copies the data of a server, running or not. The function it returns
 // puts the copy in the place of the data; the server must not run then.
