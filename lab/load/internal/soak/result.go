@@ -80,7 +80,34 @@ func (r *Result) remains() (what []string) {
 	return what
 }
 
-// verdict is an error if something grows or was left.
+// blindFor is how long a run may be without a sample: the store and its locks come back from every fault much sooner.
+const blindFor = 2 * time.Minute
+
+// blind is an error if the locks could not be used, or the store not be counted, for long.
+func (r *Result) blind() error {
+	last := 0.0
+	var longest, from float64
+	for _, second := range append(r.seconds(), r.Seconds) {
+		if gap := second - last; gap > longest {
+			longest, from = gap, last
+		}
+		last = second
+	}
+	if longest <= blindFor.Seconds() {
+		return nil
+	}
+	return fmt.Errorf("no sample could be taken from second %.0f to %.0f", from, from+longest)
+}
+
+// seconds is when the samples were taken.
+func (r *Result) seconds() (all []float64) {
+	for _, s := range r.Samples {
+		all = append(all, s.Second)
+	}
+	return all
+}
+
+// verdict is an error if something grows or was left, or if nothing could be seen for long.
 func (r *Result) verdict() error {
 	var all []error
 	for _, s := range r.Slopes {
@@ -91,7 +118,7 @@ func (r *Result) verdict() error {
 	for _, w := range r.remains() {
 		all = append(all, errors.New("left at the end: "+w))
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, r.blind())...)
 }
 
 // String is the result in words.

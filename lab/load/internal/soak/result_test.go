@@ -30,6 +30,20 @@ func TestResultIsKept(t *testing.T) {
 	}
 }
 
+// TestRunThatSawNothingForLongFails: a store that cannot be used any more grows in nothing, and is no good result.
+func TestRunThatSawNothingForLongFails(t *testing.T) {
+	r := &Result{Seconds: 300, Samples: []Sample{{Second: 100}, {Second: 190}}}
+	must.OK(t, r.verdict())
+	r.Seconds = 400
+	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "from second 190 to 400") {
+		t.Errorf("a gap at the end: %v", err)
+	}
+	r.Samples = []Sample{{Second: 150}, {Second: 350}}
+	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "from second 150 to 350") {
+		t.Errorf("a gap between samples: %v", err)
+	}
+}
+
 // TestWhatIsLeftIsReported: one goroutine or row too many at the end fails a run.
 func TestWhatIsLeftIsReported(t *testing.T) {
 	r := &Result{Base: Sample{Goroutines: 3, Files: 5, Entries: 2}, Left: Sample{Goroutines: 3, Files: 5, Entries: 2, Heap: 99}}

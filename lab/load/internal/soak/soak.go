@@ -242,11 +242,12 @@ func (s *soak) sample(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	entries, err := s.count(ctx)
+	r.Sample.Second, r.Sample.Entries = time.Since(s.began).Seconds(), entries
 	if err != nil || r.Held < lasting {
 		s.result.Missed++
+		fmt.Printf("%s: no sample at second %.0f: %d of %d leases held, %s; count: %v\n", s.d.Name, r.Sample.Second, r.Held, lasting, r.Tally.Last, err)
 		return nil
 	}
-	r.Sample.Second, r.Sample.Entries = time.Since(s.began).Seconds(), entries
 	s.result.Samples = append(s.result.Samples, r.Sample)
 	return nil
 }
