@@ -7,11 +7,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/must"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
 )
 
 // TestCell: one cell is replaced, a new version gets a row in its place, and all else
@@ -38,11 +40,34 @@ func TestCell(t *testing.T) {
 	if page != want {
 		t.Errorf("got\n%s\nwant\n%s", page, want)
 	}
-	if !done(page, "etcd 3.6.16", failover) || done(page, "etcd 3.6.16", torture) || done(page, "etcd 9", torture) {
-		t.Error("done: want only the cell that was run")
+	if cellOf(page, "etcd 3.6.16", failover) != "7 passed" || cellOf(page, "etcd 3.6.16", torture) != notRun || cellOf(page, "etcd 9", torture) != notRun {
+		t.Error("cellOf: want only the cell that was run")
 	}
 	if _, err := withCell("no table", "etcd 3.6.16", failover, "7 passed"); err == nil || !strings.Contains(err.Error(), begin) {
 		t.Errorf("a page without a table: %v", err)
+	}
+}
+
+// TestCellOfOtherCodeIsRunAgain: a cell counts if it passed on the code that is checked out.
+func TestCellOfOtherCodeIsRunAgain(t *testing.T) {
+	head := checkout.Commit(".")
+	if head == "" {
+		t.Skip("needs the repository of git")
+	}
+	head, _, _ = strings.Cut(head, " ")
+	etcd := version{server: kinds[slices.IndexFunc(kinds, func(s server) bool { return s.name == "etcd" })], number: "3.6.16"}
+	for cell, want := range map[string]bool{
+		"7 passed, 2026-11-01, " + head:                  true,
+		"7 passed, 2026-11-01, " + head + " and changes": false,
+		"**1 failed**, 7 passed, 2026-11-01, " + head:    false,
+		"7 passed, 2026-11-01, 0000000":                  false, // not here
+		notRun:                                           false,
+	} {
+		page, err := withCell(begin+heading+end, etcd.title(), torture, cell)
+		must.OK(t, err)
+		if got, err := etcd.measured(page, torture); got != want || err != nil {
+			t.Errorf("%q is of this code: %v, %v; want %v", cell, got, err, want)
+		}
 	}
 }
 

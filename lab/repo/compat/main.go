@@ -27,7 +27,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "test only servers whose name and version begin with one of these, separated by commas: etcd 3.6,Redis")
 	flag.StringVar(&o.suites, "suite", "", "run only these, separated by commas: conformance, failover, torture")
 	flag.StringVar(&o.page, "write", "lab/results/versions.md", "file with the table")
-	flag.BoolVar(&o.missing, "missing", false, "run only cells that were not run yet, or failed")
+	flag.BoolVar(&o.missing, "missing", false, "run only cells that were not run on this code, or failed")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "compat:", err)
@@ -67,8 +67,12 @@ func run(o options) error {
 			if err != nil {
 				return err
 			}
-			if o.missing && done(string(text), v.title(), s) {
-				continue
+			if o.missing {
+				if there, err := v.measured(string(text), s); err != nil {
+					return err
+				} else if there {
+					continue
+				}
 			}
 			log := filepath.Join(logs, strings.ReplaceAll(v.title(), " ", "-")+"-"+string(s))
 			fmt.Printf("compat: %s: %s\n", v.title(), s)
@@ -85,6 +89,9 @@ func run(o options) error {
 				return err
 			}
 		}
+	}
+	if err := printFigures(o.page); err != nil {
+		return err
 	}
 	if len(broken) > 0 {
 		return fmt.Errorf("%d tests failed, and these did not end: %s; see %s", failed, strings.Join(broken, ", "), logs)

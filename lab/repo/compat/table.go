@@ -7,8 +7,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/checkout"
+	"github.com/fencelock/fencelock/lab/repo/internal/runs"
 )
 
 // The table is between these lines.
@@ -44,18 +50,64 @@ func withCell(page, title string, s suite, cell string) (string, error) {
 	return before + begin + "\n\n" + render(rows) + "\n" + end + after, nil
 }
 
-// done reports whether a cell of the page was run and did not fail.
-func done(page, title string, s suite) bool {
+// cellOf is a cell of a page, notRun if the page does not have it.
+func cellOf(page, title string, s suite) string {
 	_, table, _, err := cut(page)
 	if err != nil {
-		return false
+		return notRun
 	}
 	for _, r := range parse(table) {
-		if c := r.cells[slices.Index(suites, s)]; r.title == title && c != notRun && !strings.Contains(c, "failed") {
-			return true
+		if r.title == title {
+			return r.cells[slices.Index(suites, s)]
 		}
 	}
-	return false
+	return notRun
+}
+
+// measuredOn is the commit at the end of a cell that did not fail.
+var measuredOn = regexp.MustCompile(`^[0-9]+ passed, [0-9-]+, ([0-9a-f]{7,40})$`)
+
+// measured reports whether a cell of a page shows this code, and did not fail.
+func (v version) measured(page string, s suite) (bool, error) {
+	if v.command(s) == nil {
+		return true, nil
+	}
+	m := measuredOn.FindStringSubmatch(cellOf(page, v.title(), s))
+	if m == nil {
+		return false, nil
+	}
+	code := runs.OnServers
+	if s == torture {
+		code = append([]string{runs.Quorum}, code...)
+	}
+	why, err := checkout.Older(".", m[1], code...)
+	return why == "", err
+}
+
+// printFigures counts the cells of a page.
+func printFigures(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	_, table, _, err := cut(string(text))
+	if err != nil {
+		return err
+	}
+	passed, failed := 0, 0
+	for _, r := range parse(table) {
+		for _, c := range r.cells {
+			switch {
+			case measuredOn.MatchString(c):
+				passed++
+			case c != notRun:
+				failed++
+			}
+		}
+	}
+	figure.Print("compat-cells-passed", passed, figure.AtLeast(50))
+	figure.Print("compat-cells-failed", failed, figure.Exactly(0))
+	return nil
 }
 
 // cut splits a page at its table.

@@ -46,8 +46,8 @@ func reports() []report {
 		{"lab/results/interop.md", playedOn, []string{"store/redisstore", "store/etcdstore", "store/zkstore", "lab/interop"}},
 		{"lab/results/scale/units.json", machines, []string{"store", "lab/bench"}},
 		{"lab/results/scale/growth.json", machines, []string{"store/redisstore", "lab/bench"}},
-		{"lab/results/versions.md", testedCells, []string{"store/redisstore", "store/etcdstore", "store/zkstore", "store/memcachestore", "store/sqlstore"}},
-		{"lab/results/versions.md", tortured, []string{"store/quorum"}}, // one of its deployments is a quorum
+		{"lab/results/versions.md", testedCells, runs.OnServers},
+		{"lab/results/versions.md", tortured, []string{runs.Quorum}}, // one of its deployments is a quorum
 	}
 	for _, suite := range []string{"redis", "quorum", "etcd", "zk", "memcached", "postgres", "mariadb"} {
 		all = append(all, report{"lab/results/benchmarks/" + suite + "/results.json", machines, append([]string{"lab/bench"}, through[suite]...)})

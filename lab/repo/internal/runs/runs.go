@@ -12,6 +12,13 @@ type Run struct {
 	Measures []string
 }
 
+// OnServers are the stores that lab/results/versions.md shows on every version of their servers. The smoke test of its last
+// column uses the quorum, too.
+var OnServers = []string{redis, "store/etcdstore", "store/zkstore", "store/memcachestore", databases}
+
+// Quorum is the store that a quorum uses.
+const Quorum = quorum
+
 // target is a run of a target of the Makefile.
 func target(name string, measures ...string) Run { return Run{name, "make -s " + name, measures} }
 
@@ -46,5 +53,5 @@ var All = []Run{
 	target("figures-interop", redis, "store/etcdstore", "store/zkstore", "lab/interop"), target("scale", stores, "lab/bench"), target("soak", stores, "lab/load/internal/soak", "lab/load/internal/results"),
 	suite("redis", redis), suite("quorum", quorum, redis), suite("etcd", "store/etcdstore"), suite("zk", "store/zkstore"),
 	suite("postgres", databases), suite("mariadb", databases), suite("memcached", "store/memcachestore"),
-	target("torture-peers", "lab/torture"), target("figures-scale", stores, "lab/load"), target("compat", stores),
+	target("torture-peers", "lab/torture"), target("figures-scale", stores, "lab/load"), {"compat", "make -s compat COMPAT=-missing", []string{stores}},
 }
