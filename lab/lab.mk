@@ -20,15 +20,13 @@ figures-quorum:
 	go run ./store/quorum/internal/modelcheck -walks 1000000
 	go test ./lab/e2e/quorum -count=1 -run 'TestQuorumRoundTrips|TestQuorumTokensUnderFire|TestQuorumFigures' -quorum.figures -v
 
-# Every line of it is the output of one command; the last part takes most of the time.
-# What was found and is held by tests: findings, mutants, schedules, failbacks; minutes.
+# What was found and is held by tests: findings, failbacks, all mutants; half an hour. figures-core runs the schedules of the
+# simulator, figures-redis-tests the other tests of redisstore that take minutes.
 figures-track:
 	go test ./lab/repo/repotest -count=1 -v -run '^TestFindings$$'
 	go test ./internal/core -count=1 -v -run '^TestAbandonedClaimsAreFreeWithinATTL$$'
 	set -o pipefail; go test ./store/redisstore/internal/native -count=1 -v -timeout 60m -parallel 12 -run '^(TestRandomFailbacks|TestSentinelsLeadBackToAnOldMaster)$$' -failbacks=200 -failbacks.sentinel=20 | grep -E $(REPORT)
-	set -o pipefail; go test ./store/redisstore/internal/native -count=1 -v -timeout 60m -parallel 1 -run '^(TestLocksInMovingSlots|TestCanceledCallersKeepTheLeasesOfOthers|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m -cancel.for=1m | grep -E $(REPORT)
 	go test ./lab/e2e/quorum -count=1 -v -run '^TestQuorumHeapOneNodeAway$$'
-	go test ./lab/sim -count=1 -v -timeout 60m -run '^TestSchedules$$' -sim.seeds=$(SEEDS)
 	go run ./lab/mutants -all
 
 # Grace: a rolling deployment of real processes, losses, what errors say; needs redis-server and databases.
@@ -64,9 +62,9 @@ figures-redis:
 figures-redis-long:
 	go run ./lab/bench -figures redis-long
 
-# What tests of redisstore measure: what short scripts spare, five minutes of locks in slots that move, keys that marks leave, attempts behind a re-entrant holder; needs redis-server.
+# What tests of redisstore measure: what short scripts spare, five minutes of locks in slots that move, canceled callers, keys that marks leave, attempts behind a re-entrant holder; needs redis-server.
 figures-redis-tests:
-	go test ./store/redisstore/internal/native -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestShortPartsPay|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m
+	go test ./store/redisstore/internal/native -count=1 -v -timeout 20m -parallel 1 -run '^(TestLocksInMovingSlots|TestCanceledCallersKeepTheLeasesOfOthers|TestShortPartsPay|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m -cancel.for=1m
 
 # Measure locks that linger on Redis, and the notices that end it; needs redis-server.
 figures-linger:
