@@ -199,10 +199,9 @@ func (l *nodeSession) marker(drv driver.Session, token driver.Token) (marked, er
 	c := driver.Claim{Seq: nodeSeq(0, 1), Name: b.s.markerName(b.key.shard), Floor: driver.TokenStep, Terms: &driver.Terms{
 		Weight: 1, Reentry: b.s.list, Record: &driver.Record{Owner: "quorum", Reason: "nodes " + b.s.listed},
 	}}
-	ctx := b.s.bound()
 	var owed driver.Token
 	if token > 0 {
-		kept, err := drv.Reclaim(ctx, []driver.Held{{Claim: c, Token: token}}, false)
+		kept, err := drv.Reclaim(b.s.bound(), []driver.Held{{Claim: c, Token: token}}, false)
 		if err == nil && kept[0] {
 			return marked{true, token, 0}, nil
 		}
@@ -212,7 +211,7 @@ func (l *nodeSession) marker(drv driver.Session, token driver.Token) (marked, er
 			owed = token
 		}
 	}
-	out, err := drv.Attempt(ctx, &c)
+	out, err := drv.Attempt(b.s.bound(), &c) // with a time of its own: the reclaim may have used up all of it
 	b.s.health.answered(l.n, err)
 	if err != nil {
 		return marked{}, err
@@ -273,7 +272,7 @@ func (l *nodeSession) ready() (drv driver.Session, renewal int, rest time.Durati
 	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	if l.renewal == renewal {
+	if l.renewal == renewal && (m.held || !l.marked) { // several ask at once, and a "not yet" may be heard after the "yes"
 		l.marked, l.mark = m.held, m.token
 	}
 	return drv, renewal, m.after, nil

@@ -9,9 +9,12 @@ import (
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
 )
 
-// repair repairs a node in the background of a keep-alive: it opens the session there again if it
+// repair repairs a node in the background of a keep-alive: it opens the session there again and marks it if it
 // must, puts back what the node lost, finishes what could not be withdrawn, and
 // joins the node to the claims it lacks. One at a time.
+//
+// What a node has counts when the node is marked, so it is marked first. One that cannot be marked yet is given back what it
+// lost all the same, for after its grace period others may be granted that; and it is asked for no claim that it lacks.
 func (l *nodeSession) repair() {
 	b := l.b
 	b.mu.Lock()
@@ -26,9 +29,14 @@ func (l *nodeSession) repair() {
 	if closed {
 		ok = l.open() == nil
 	}
-	if ok && l.putBack() {
-		l.sweep()
-		l.join()
+	if ok {
+		_, _, rest, err := l.ready()
+		if l.putBack() {
+			l.sweep()
+			if err == nil && rest == 0 {
+				l.join()
+			}
+		}
 	}
 	b.mu.Lock()
 	l.repairing = false
@@ -81,15 +89,20 @@ func (l *nodeSession) putBack() bool {
 	return true
 }
 
-// putBackLocked takes note of whether a node has a claim again. w.b.mu must be held.
+// putBackLocked takes note of whether a node has a claim again. It counts now, or as soon as the node does: then join
+// counts it. w.b.mu must be held.
 func (w *request) putBackLocked(l *nodeSession, r reclaimed, i int) {
 	s := &w.slots[l.n]
 	if s.Busy() || s.Lost == 0 || !r.countsLocked(w, i) {
 		return
 	}
 	var share vote.Share
-	if s.Slot, share = s.OnReclaimed(r.kept[i], w.token, false); share == vote.FullShare && w.won && l.freshLocked() {
-		w.countLocked(true, w.counted.With(l.n))
+	if s.Slot, share = s.OnReclaimed(r.kept[i], w.token, false); share == vote.FullShare && w.won {
+		if l.freshLocked() {
+			w.countLocked(true, w.counted.With(l.n))
+		} else {
+			s.Slot = s.Suspend(true)
+		}
 	}
 	w.stepLocked()
 }
@@ -138,20 +151,22 @@ func (l *nodeSession) sweptOneLocked(s *slot, err error) {
 	}
 }
 
-// join puts claims that have won on this node if it lacks them, so that another node may
-// fail. It skips claims with a MaxHold: on a node that joins late they would end late.
+// join counts this node for the claims that it has again, and puts those that have won on it if it lacks them, so that
+// another node may fail. It skips claims with a MaxHold that it lacks: on a node that joins late they would end late.
 func (l *nodeSession) join() {
 	b := l.b
 	b.mu.Lock()
 	var missing []*request
-	for g := range b.groups {
-		if g.Nodes != b.all() {
-			for _, w := range b.requests {
-				if w.won && !w.gone && !w.counted.Has(l.n) && w.counted.Len() >= w.need && w.claim.Terms.MaxHold == 0 {
-					missing = append(missing, w)
-				}
+	if b.incompleteLocked() {
+		for _, w := range b.requests {
+			if !w.won || w.gone || w.counted.Has(l.n) || w.counted.Len() < w.need {
+				continue
 			}
-			break
+			if s := &w.slots[l.n]; s.Regains() && l.freshLocked() {
+				w.countLocked(true, w.counted.With(l.n))
+			} else if w.claim.Terms.MaxHold == 0 {
+				missing = append(missing, w)
+			}
 		}
 	}
 	b.mu.Unlock()
@@ -160,6 +175,16 @@ func (l *nodeSession) join() {
 			return
 		}
 	}
+}
+
+// incompleteLocked reports whether a claim lacks a node. b.mu must be held.
+func (b *quorumSession) incompleteLocked() bool {
+	for g := range b.groups {
+		if g.Nodes != b.all() {
+			return true
+		}
+	}
+	return false
 }
 
 // joinOne joins the node to one claim, and reports whether it is worth going on.

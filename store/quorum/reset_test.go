@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
@@ -59,90 +57,6 @@ func TestNodeResetTwiceIsPutBack(t *testing.T) {
 		}
 		if on := r.on("x", x.Token()); on != "a b c" || !x.Valid() {
 			t.Errorf("x is on %q, valid %v; want it on a b c", on, x.Valid())
-		}
-	})
-}
-
-// TestMarkerIsReclaimedAgain: a node loses its data, and the first call that puts something back there, our marker,
-// fails. It is repeated with the next keep-alive, so the node counts in its grace period, and another can be spared.
-func TestMarkerIsReclaimedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 3, grace())
-		c := r.process(map[int]faultstore.Fault{
-			0: markerRefused(),
-			1: away(4*time.Second, time.Hour),
-		}, &fencelock.Options{TTL: 3 * time.Second}) // less than the grace period
-		x := r.lock("holder", c, "x")
-		r.log("a loses its data")
-		r.stores[0].Reset()
-		time.Sleep(20 * time.Second)
-		if !x.Valid() {
-			t.Errorf("the lease was lost with two of three nodes well: %v", x.Err())
-		}
-	})
-}
-
-// markerRefused fails the first call that puts something back on node a, the Reclaim of our marker.
-func markerRefused() faultstore.Fault {
-	return faultstore.On(faultstore.Reclaim, faultstore.Nth(1, faultstore.Refuse()))
-}
-
-// TestLeaseIsReclaimedWithoutTheMarker: all nodes lose their data, and x was on a and b alone. On a the marker cannot be put
-// back at first; x is all the same, with the Reclaim of the core, which asks once.
-func TestLeaseIsReclaimedWithoutTheMarker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 3, grace())
-		kept, err := r.reclaim(map[int]faultstore.Fault{
-			0: markerRefused(),
-			2: faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Refuse())),
-		}, func(driver.Session) { time.Sleep(5 * time.Second); r.reset() })
-		if err != nil || !kept {
-			t.Errorf("reclaimed %v, %v; %s", kept, err, r.holders("x"))
-		}
-	})
-}
-
-// TestMarkerIsAttemptedAfterTheGrace: a node on which the marker cannot be reclaimed at all counts after its grace period.
-func TestMarkerIsAttemptedAfterTheGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 3, grace())
-		c := r.process(map[int]faultstore.Fault{
-			0: faultstore.On(faultstore.Reclaim, faultstore.Name(".quorum/nodes/0", faultstore.Refuse())),
-			1: away(100*time.Second, time.Hour),
-		}, nil)
-		x := r.lock("holder", c, "x")
-		time.Sleep(5 * time.Second)
-		r.stores[0].Reset()
-		time.Sleep(115 * time.Second)
-		if !x.Valid() {
-			t.Errorf("the lease was lost with two of three nodes well: %v", x.Err())
-		}
-	})
-}
-
-// TestCloseLeavesNothingWithoutTheMarker: a session is closed that is open on a node without its marker.
-func TestCloseLeavesNothingWithoutTheMarker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 3, grace())
-		s := r.store(map[int]faultstore.Fault{0: markerRefused()})
-		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		must.OK(t, err)
-		_, err = d.Attempt(t.Context(), claim(1))
-		must.OK(t, err)
-		_ = s.Close()
-		r.stores[0].Restart()
-		for range 2 { // the first finds out, the second opens the session there
-			_, err = d.KeepAlive(t.Context())
-			must.OK(t, err)
-			_ = s.Close()
-		}
-		must.OK(t, d.Close(t.Context()))
-		_ = s.Close()
-		time.Sleep(time.Second)
-		for _, name := range []string{"x", ".quorum/nodes/0"} {
-			if n := r.taken(name); n != 0 {
-				t.Errorf("a second after Close %q is on %d nodes: %s", name, n, r.holders(name))
-			}
 		}
 	})
 }

@@ -107,6 +107,11 @@ func (m *search) sessionAt(s state, n int) {
 		t.att[0].counts |= 1 << n
 		m.reach(t, action{"counts late", 0, int8(n), 0})
 	}
+	if c.phase == granted && c.re.stage == normal && !has(c.counts, n) && has(c.re.fresh, n) && c.link[n].Open() && c.at(n).Regains() {
+		t := s
+		t.att[0].counts |= 1 << n
+		m.reach(t, action{"counts again", 0, int8(n), 0})
+	}
 	m.backAt(s, n)
 	m.allAt(s, n)
 }
@@ -148,20 +153,31 @@ func (m *search) backAt(s state, n int) {
 		d.re.back[n] = m.takeBack(&t, n, has(c.re.with, n))
 		m.reach(t, action{"is put back on", 0, int8(n), d.re.back[n]})
 	case c.re.back[n] >= putBack:
-		current := c.current(n, backMessage) || !m.Rules[12]
-		d.endedAt(n, has(c.re.with, n), false)
-		if v := d.at(n); current && !v.Busy() && v.Lost > 0 && has(c.re.with, n) && v.Try == 0 {
-			v, share := v.OnReclaimed(c.re.back[n] == putBack, driver.Token(c.token), false)
-			d.put(n, v)
-			if share == vote.FullShare && c.phase == granted && c.re.stage == normal && has(c.re.fresh, n) {
-				d.counts |= 1 << n
-			}
-		}
-		if d.re.back[n] = unsent; current {
-			d.link[n] = c.link[n].PutBack()
-		}
-		m.reach(t, action{"hears of it from", 0, int8(n), 0})
+		m.hearAt(s, n, true)
+		m.hearAt(s, n, false)
 	}
+}
+
+// hearAt lets the first acquisition hear what was put back. One that cannot be marked yet does not count.
+func (m *search) hearAt(s state, n int, marked bool) {
+	c := &s.att[0]
+	current := c.current(n, backMessage) || !m.Rules[12]
+	c.endedAt(n, has(c.re.with, n), false)
+	if v := c.at(n); current && !v.Busy() && v.Lost > 0 && has(c.re.with, n) && v.Try == 0 {
+		v, share := v.OnReclaimed(c.re.back[n] == putBack, driver.Token(c.token), false)
+		switch {
+		case share != vote.FullShare || c.phase != granted || c.re.stage != normal:
+		case marked && has(c.re.fresh, n):
+			c.counts |= 1 << n
+		default:
+			v = v.Suspend(true)
+		}
+		c.put(n, v)
+	}
+	if c.re.back[n] = unsent; current {
+		c.link[n] = c.link[n].PutBack()
+	}
+	m.reach(s, action{"hears of it from", 0, int8(n), 0})
 }
 
 // endedAt ends a reclaim on a node. Claims are reclaimed on their first try only.

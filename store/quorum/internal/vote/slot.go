@@ -20,7 +20,8 @@ type Slot struct {
 	// Lost is the token of a grant on a node that lost its data, until the node has
 	// answered whether it has the claim again.
 	Lost driver.Token
-	// Counted is set with Lost, and when a session is reopened, if the grant counted.
+	// Counted is set with Lost, when a session is reopened, and when a grant is put back on a node that does not count yet, if
+	// the grant counted.
 	Counted bool
 	// Late is set when an attempt may still arrive at the node, or may have been granted
 	// although its answer never came.
@@ -233,10 +234,16 @@ func (s Slot) SessionLost(reset, held, counted bool) Slot {
 }
 
 // Suspend notes that the session was reopened after a data loss: the claim does not count
-// until it was asked for again.
+// until it was asked for again. It is the same when the claim is put back on a node that does not count yet.
 func (s Slot) Suspend(counted bool) Slot {
 	s.Counted = s.Counted || counted
 	return s
+}
+
+// Regains reports whether the grant counts again as soon as the node does. A reclaim whose answer is not known may have
+// found that the node has it no more.
+func (s Slot) Regains() bool {
+	return s.Counted && s.Holds() && !s.Busy() && !s.Late && s.Reclaims == 0
 }
 
 // Asks notes that the node may have something of the claim that no attempt put there.

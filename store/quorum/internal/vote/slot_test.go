@@ -23,6 +23,7 @@ func text(s Slot) string {
 	add(s.Call != Idle, "%v", s.Call)
 	add(s.Lost > 0, "lost=%d", s.Lost)
 	add(s.Counted, "counted")
+	add(s.Regains(), "regains")
 	add(s.Late, "late")
 	add(s.Again, "again")
 	add(s.Had, "had")
