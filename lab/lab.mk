@@ -138,9 +138,9 @@ torture-lossy:
 torture-linger:
 	go run ./lab/torture -linger -server redis,redis-grace,quorum-5,sentinel-grace,cluster-grace,etcd,zookeeper,postgres,mariadb -parallel 2 -least 120 -budget 30m -write lab/results/torture.md
 
-# Use all servers for half an hour under random faults, side by side, and find out what grows; results are kept.
+# Use all servers, or those in SERVER, for half an hour under random faults, side by side, and find out what grows; results are kept.
 soak:
-	go run ./lab/load soak -for 35m -parallel 9
+	go run ./lab/load soak -for 35m -parallel 9 $(SERVER:%=-server %)
 
 # Failover, restart of all clients, death of a large client and others, with thousands of sessions; results are kept.
 events:

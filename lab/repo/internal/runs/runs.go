@@ -50,7 +50,9 @@ var All = []Run{
 	target("race-redis", redis), target("race", stores),
 	{"fuzz", "make -s fuzz FUZZTIME=20s", []string{"store/etcdstore", "store/faultstore", "store/memcachestore", redis, databases, "store/zkstore", "fence/httpfence", "cmd/fencelock/internal"}},
 	target("million", "store/memstore"), target("model", quorum), target("model-redis", redis),
-	target("figures-interop", redis, "store/etcdstore", "store/zkstore", "lab/interop"), target("scale", stores, "lab/bench"), target("soak", stores, "lab/load/internal/soak", "lab/load/internal/results"),
+	target("figures-interop", redis, "store/etcdstore", "store/zkstore", "lab/interop"), target("scale", stores, "lab/bench"),
+	{"soak", "make -s soak", append([]string{"lab/load/internal/soak", "lab/load/internal/results"}, OnServers...)}, // and that of a quorum, which needs its own code, too:
+	{"soak-quorum", "make -s soak SERVER=quorum-5", []string{redis, quorum, "lab/load/internal/soak", "lab/load/internal/results"}},
 	suite("redis", redis), suite("quorum", quorum, redis), suite("etcd", "store/etcdstore"), suite("zk", "store/zkstore"),
 	suite("postgres", databases), suite("mariadb", databases), suite("memcached", "store/memcachestore"),
 	target("torture-peers", "lab/torture"), target("figures-scale", stores, "lab/load"), {"compat", "make -s compat COMPAT=-missing", []string{stores}},
