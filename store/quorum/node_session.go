@@ -332,6 +332,13 @@ func (l *nodeSession) freshLocked() bool {
 	return l.drv != nil && l.marked && l.kept >= l.b.base && l.b.s.health.counts(l.n)
 }
 
+// isMarked reports whether the node votes.
+func (l *nodeSession) isMarked() bool {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.marked
+}
+
 // all is the set of all nodes.
 func (b *quorumSession) all() vote.Set { return 1<<len(b.links) - 1 }
 

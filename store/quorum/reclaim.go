@@ -239,7 +239,11 @@ func (w *request) reclaimLocked(i int, got map[int]reclaimed) bool {
 	nodes, later := w.sharesLocked(i, got)
 	for n, a := range got {
 		if s := &w.slots[n]; a.countsLocked(w, i) {
-			s.Slot, _ = s.OnReclaimed(a.kept[i], w.token, w.won && w.counted.Has(n))
+			var share vote.Share
+			s.Slot, share = s.OnReclaimed(a.kept[i], w.token, w.won && w.counted.Has(n))
+			if share == vote.FullShare && !nodes.Has(n) {
+				s.Slot = s.Suspend(true) // it counts when it has been kept alive: join
+			}
 		}
 	}
 	if nodes.Len() >= w.need {

@@ -14,7 +14,7 @@ import (
 // joins the node to the claims it lacks. One at a time.
 //
 // What a node has counts when the node is marked, so it is marked first. One that cannot be marked yet is given back what it
-// lost all the same, for after its grace period others may be granted that; and it is asked for no claim that it lacks.
+// lost all the same, for after its grace period others may be granted that.
 func (l *nodeSession) repair() {
 	b := l.b
 	b.mu.Lock()
@@ -27,16 +27,13 @@ func (l *nodeSession) repair() {
 	b.mu.Unlock()
 	ok := true
 	if closed {
-		ok = l.open() == nil
+		ok = l.open() == nil // it asks for the marker, too
+	} else {
+		_, _, _, _ = l.ready()
 	}
-	if ok {
-		_, _, rest, err := l.ready()
-		if l.putBack() {
-			l.sweep()
-			if err == nil && rest == 0 {
-				l.join()
-			}
-		}
+	if ok && l.putBack() {
+		l.sweep()
+		l.join()
 	}
 	b.mu.Lock()
 	l.repairing = false
@@ -97,10 +94,11 @@ func (w *request) putBackLocked(l *nodeSession, r reclaimed, i int) {
 		return
 	}
 	var share vote.Share
-	if s.Slot, share = s.OnReclaimed(r.kept[i], w.token, false); share == vote.FullShare && w.won {
-		if l.freshLocked() {
+	if s.Slot, share = s.OnReclaimed(r.kept[i], w.token, false); share == vote.FullShare {
+		switch {
+		case w.won && l.freshLocked():
 			w.countLocked(true, w.counted.With(l.n))
-		} else {
+		case w.won || w.unconfirmed: // the core may be asking for it again, which must not find that it never counted
 			s.Slot = s.Suspend(true)
 		}
 	}
@@ -152,19 +150,22 @@ func (l *nodeSession) sweptOneLocked(s *slot, err error) {
 }
 
 // join counts this node for the claims that it has again, and puts those that have won on it if it lacks them, so that
-// another node may fail. It skips claims with a MaxHold that it lacks: on a node that joins late they would end late.
+// another node may fail. It skips claims with a MaxHold that it lacks: on a node that joins late they would end late. A node
+// that is not marked is asked for none.
 func (l *nodeSession) join() {
 	b := l.b
 	b.mu.Lock()
 	var missing []*request
-	if b.incompleteLocked() {
+	if l.marked && b.incompleteLocked() {
 		for _, w := range b.requests {
 			if !w.won || w.gone || w.counted.Has(l.n) || w.counted.Len() < w.need {
 				continue
 			}
-			if s := &w.slots[l.n]; s.Regains() && l.freshLocked() {
+			switch s := &w.slots[l.n]; {
+			case s.Regains() && l.freshLocked():
 				w.countLocked(true, w.counted.With(l.n))
-			} else if w.claim.Terms.MaxHold == 0 {
+			case s.Regains(): // with a later keep-alive; the answer to an attempt would have it forgotten
+			case w.claim.Terms.MaxHold == 0:
 				missing = append(missing, w)
 			}
 		}
@@ -210,7 +211,7 @@ func (l *nodeSession) joinOne(w *request) bool {
 	var raised vote.Set
 	worth := l.b.s.health.worth(need) // one that does not answer would cost NodeTimeout for each claim
 	for _, o := range l.b.links {
-		if !others.Has(o.n) || !worth.Has(o.n) {
+		if !others.Has(o.n) || !worth.Has(o.n) || !o.isMarked() { // and one without the marker two calls
 			continue
 		}
 		before := driver.Token(0)

@@ -166,8 +166,8 @@ func (m *search) hearAt(s state, n int, marked bool) {
 	if v := c.at(n); current && !v.Busy() && v.Lost > 0 && has(c.re.with, n) && v.Try == 0 {
 		v, share := v.OnReclaimed(c.re.back[n] == putBack, driver.Token(c.token), false)
 		switch {
-		case share != vote.FullShare || c.phase != granted || c.re.stage != normal:
-		case marked && has(c.re.fresh, n):
+		case share != vote.FullShare || c.phase != granted:
+		case marked && has(c.re.fresh, n) && c.re.stage == normal:
 			c.counts |= 1 << n
 		default:
 			v = v.Suspend(true)
@@ -270,6 +270,9 @@ func (m *search) reclaimed(s state) {
 	for n := range m.Nodes {
 		if c.re.all[n] >= putBack && (c.current(n, allMessage) || !m.Rules[12]) {
 			v, share := c.at(n).OnReclaimed(c.re.all[n] == putBack, driver.Token(c.token), false)
+			if share == vote.FullShare && !has(c.re.fresh, n) {
+				v = v.Suspend(true)
+			}
 			c.put(n, v)
 			switch {
 			case !has(c.re.fresh, n) && m.Rules[13]:
