@@ -30,6 +30,8 @@ type Config struct {
 	Workers int `json:"workers"`
 	// Fresh is how many names there are that are mostly used once.
 	Fresh int `json:"fresh"`
+	// Lasting is how many leases it has even at rest.
+	Lasting int `json:"lasting"`
 	// Profiles is where profiles of the heap are written, to find out what grows; empty for none.
 	Profiles string `json:"profiles"`
 }
@@ -45,7 +47,7 @@ type Report struct {
 	Stacks string `json:"stacks,omitempty"`
 }
 
-// lasting is how many leases a client has even at rest.
+// lasting is how many leases a client has even at rest, but for the last one: see soak.sweep.
 const lasting = 3
 
 // client is a client process.
@@ -91,7 +93,7 @@ func Client(in io.Reader, out io.Writer) error {
 	for i := range k.cfg.Workers {
 		all.Go(func() { k.work(ctx, rand.New(rand.NewPCG(k.cfg.Seed, uint64(i)))) })
 	}
-	for i := range lasting {
+	for i := range k.cfg.Lasting {
 		all.Go(func() { k.keep(ctx, i, rand.New(rand.NewPCG(k.cfg.Seed, uint64(100+i)))) })
 	}
 	for i := 0; lines.Scan(); i++ {
@@ -152,7 +154,7 @@ func (k *client) rest() Report {
 	k.gate.Lock()
 	defer k.gate.Unlock()
 	time.Sleep(quietFor)
-	for late := time.Now().Add(4 * k.cfg.Spec.TTL); k.held.Load() < lasting && time.Now().Before(late); {
+	for late := time.Now().Add(4 * k.cfg.Spec.TTL); k.held.Load() < int64(k.cfg.Lasting) && time.Now().Before(late); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return Report{Sample: ofProcess(), Tally: k.tally(), Held: int(k.held.Load())}

@@ -86,7 +86,7 @@ func (s *soak) do(ctx context.Context, m misfortune) error {
 	case killClient:
 		s.mortal.Kill()
 		var err error
-		s.mortal, err = s.client("goes", 2)
+		s.mortal, err = s.client("goes", 2, lasting)
 		return err
 	case pauseClient:
 		s.lasting.Signal(syscall.SIGSTOP)

@@ -32,6 +32,7 @@ import (
 	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/internal/lock"
 	"github.com/fencelock/fencelock/lab/internal/rig"
+	"github.com/fencelock/fencelock/lab/internal/server"
 )
 
 // ClientCommand is the first argument of a client process, which calls Client.
@@ -161,7 +162,7 @@ func (s *soak) spec(who string, via map[string]string) lock.Spec {
 func (s *soak) begin() error {
 	var first Report
 	var err error
-	cfg := Config{Spec: s.spec("stays", s.via), Seed: s.seed, Workers: 4, Fresh: s.fresh()}
+	cfg := Config{Spec: s.spec("stays", s.via), Seed: s.seed, Workers: 4, Fresh: s.fresh(), Lasting: lasting}
 	if s.profiles != "" {
 		cfg.Profiles = filepath.Join(s.profiles, s.d.Name)
 	}
@@ -170,7 +171,7 @@ func (s *soak) begin() error {
 		return err
 	}
 	s.result.Base = first.Sample
-	s.mortal, err = s.client("goes", 2)
+	s.mortal, err = s.client("goes", 2, lasting)
 	return err
 }
 
@@ -193,9 +194,9 @@ const (
 )
 
 // client starts a client that is not measured and whose network is good.
-func (s *soak) client(who string, workers int) (*rig.Child, error) {
+func (s *soak) client(who string, workers, lasting int) (*rig.Child, error) {
 	s.lives++
-	c, _, err := start(Config{Spec: s.spec(who, nil), Seed: s.seed<<20 + s.lives, Workers: workers, Fresh: s.fresh()})
+	c, _, err := start(Config{Spec: s.spec(who, nil), Seed: s.seed<<20 + s.lives, Workers: workers, Fresh: s.fresh(), Lasting: lasting})
 	return c, err
 }
 
@@ -262,13 +263,40 @@ func (s *soak) end() error {
 	if r.Stacks != "" {
 		fmt.Printf("%s: goroutines that are left:\n%s\n", s.d.Name, r.Stacks)
 	}
-	// What a client that is killed leaves must go, too. It also has Redis sweep everything: a name that was put back after a
-	// loss, and locked again in its grace period, keeps a field until a sweep of all locks finds it free.
-	s.mortal.Kill()
+	s.mortal.Kill() // what it leaves must go, too
+	if err := s.sweep(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	s.result.Left.Entries, err = leftover(ctx, s.result.Base.Entries, s.tidied, 5*time.Second)
 	return err
+}
+
+// sweep has Redis sweep all locks: a name that was put back after a loss, and locked again in its grace period, keeps a field
+// until a sweep of its bucket finds it free. A bucket is swept when a session in it has ended without being closed, and a cluster
+// has 32 of them. So a client dies that has so many locks that some are in each bucket.
+func (s *soak) sweep() error {
+	if _, ok := s.rig.Servers[0].(*server.Redis); !ok {
+		return nil
+	}
+	many := 1
+	if strings.HasPrefix(s.d.Lock, "cluster") {
+		many = 400 // one bucket without a lock: once in 10,000 runs
+	}
+	last, err := s.client("dies", 0, many)
+	if err != nil {
+		return err
+	}
+	defer last.Kill()
+	var r Report
+	if err := last.Ask("rest", &r, reportWithin); err != nil {
+		return err
+	}
+	if r.Held < many {
+		return fmt.Errorf("the last client has %d of %d leases: %s", r.Held, many, r.Tally.Last)
+	}
+	return nil
 }
 
 // leftover counts until no more entries are left than there were at first, or until the context ends, and returns the
