@@ -274,16 +274,13 @@ func (s *soak) end() error {
 }
 
 // sweep has Redis sweep all locks: a name that was put back after a loss, and locked again in its grace period, keeps a field
-// until a sweep of its bucket finds it free. A bucket is swept when a session in it has ended without being closed, and a cluster
-// has 32 of them. So a client dies that has so many locks that some are in each bucket.
+// until a sweep of its bucket finds it free. A bucket is swept when a session in it has ended without being closed. So a client
+// dies that has locks everywhere.
 func (s *soak) sweep() error {
 	if _, ok := s.rig.Servers[0].(*server.Redis); !ok {
 		return nil
 	}
-	many := 1
-	if strings.HasPrefix(s.d.Lock, "cluster") {
-		many = 400 // one bucket without a lock: once in 10,000 runs
-	}
+	many := s.everywhere()
 	last, err := s.client("dies", 0, many)
 	if err != nil {
 		return err
@@ -297,6 +294,15 @@ func (s *soak) sweep() error {
 		return fmt.Errorf("the last client has %d of %d leases: %s", r.Held, many, r.Tally.Last)
 	}
 	return nil
+}
+
+// everywhere is so many locks that some are in each bucket of the store: a cluster of Redis has 32, and who has no lock in
+// one does not sweep it.
+func (s *soak) everywhere() int {
+	if strings.HasPrefix(s.d.Lock, "cluster") {
+		return 400 // none in one of them: once in 10,000 runs
+	}
+	return 1
 }
 
 // leftover counts until no more entries are left than there were at first, or until the context ends, and returns the
@@ -340,12 +346,18 @@ func (s *soak) tidied(ctx context.Context) (int64, error) {
 		}
 		err = errors.Join(err, failed)
 	}
-	held, failed := locks.Lock(ctx, "tidy")
-	if failed == nil {
-		pause(ctx, 4*ttl) // a session of Redis sweeps with every eighth keep-alive
-		failed = held.Unlock(ctx)
+	var tidy []lock.Held
+	for i := range s.everywhere() {
+		held, failed := locks.Lock(ctx, fmt.Sprint("tidy-", i))
+		if err = errors.Join(err, failed); failed == nil {
+			tidy = append(tidy, held)
+		}
 	}
-	err = errors.Join(err, failed, locks.Close(ctx))
+	pause(ctx, 4*ttl) // a session of Redis sweeps with every eighth keep-alive
+	for _, held := range tidy {
+		err = errors.Join(err, held.Unlock(ctx))
+	}
+	err = errors.Join(err, locks.Close(ctx))
 	if err != nil {
 		return 0, err
 	}
