@@ -4,7 +4,9 @@ package quorum_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,6 +260,68 @@ func TestUnmarkedNodeIsNotAskedForEachLease(t *testing.T) {
 			if reclaims+attempts > 6 {
 				t.Errorf("%d reclaims and %d attempts with one keep-alive, want 6 at most", reclaims, attempts)
 			}
+		}
+		must.OK(t, d.Close(t.Context()))
+		_ = s.Close()
+	})
+}
+
+// TestUnmarkedNodeIsNotAskedToRaise: a and b lose their data, and the leases are reclaimed there, on a without the marker. c
+// then grants them with tokens of its own, for which a and b would have to be raised: a is not asked, for each lease would
+// cost two calls for its marker.
+func TestUnmarkedNodeIsNotAskedToRaise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leases = 40
+		r := newRig(t, 3, grace())
+		nodes := r.nodes(map[int]faultstore.Fault{0: markerRefused(0, time.Hour)})
+		tap := locktest.NewTap(nodes[0].Store)
+		nodes[0].Store = tap
+		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm})
+		must.OK(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
+		d, _, err := s.Open(t.Context(), req)
+		must.OK(t, err)
+		other, _, err := r.stores[2].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+		must.OK(t, err)
+		var held []driver.Held
+		for i := range leases {
+			c := claim(uint64(i + 1))
+			c.Name = fmt.Sprint("x", i)
+			theirs := *c
+			theirs.Floor = driver.Token(1) << 62
+			_, err := other.Attempt(t.Context(), &theirs)
+			must.OK(t, err)
+			out, err := d.Attempt(t.Context(), c)
+			if err != nil || out.State != driver.Granted {
+				t.Fatalf("got %+v, %v", out, err)
+			}
+			held = append(held, driver.Held{Claim: *c, Token: out.Token})
+		}
+		time.Sleep(4 * time.Second)
+		r.reset(0, 1)
+		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
+			t.Fatalf("got %v, want a reset", err)
+		}
+		d, _, err = s.Open(t.Context(), req)
+		must.OK(t, err)
+		kept, err := d.Reclaim(t.Context(), held, true)
+		if err != nil || slices.Contains(kept, false) {
+			t.Fatalf("reclaimed %v, %v", kept, err)
+		}
+		must.OK(t, other.Close(t.Context()))
+		for time.Since(r.began) < 12*time.Second { // in the grace period of a
+			time.Sleep(2 * time.Second)
+			calls := len(tap.Sent(faultstore.Reclaim)) + len(tap.Sent(faultstore.Attempt))
+			_, err = d.KeepAlive(t.Context())
+			must.OK(t, err)
+			_ = s.Close()
+			if n := len(tap.Sent(faultstore.Reclaim)) + len(tap.Sent(faultstore.Attempt)) - calls; n > 6 {
+				t.Errorf("at %v: %d calls to a with one keep-alive, want 6 at most", time.Since(r.began), n)
+			}
+		}
+		if n := r.taken("x0"); n != 3 {
+			t.Errorf("x0 is on %d nodes, and c was to grant it: %s", n, r.holders("x0"))
 		}
 		must.OK(t, d.Close(t.Context()))
 		_ = s.Close()
