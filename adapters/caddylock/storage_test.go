@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -88,6 +89,24 @@ func TestStorageOfTwoServers(t *testing.T) {
 	}
 	if got, err := b.Load(t.Context(), "key"); string(got) != "value" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestPageShowsAConfiguration: the storage that the page shows is read as it stands there. lab/caddy starts servers with it, which CI
+// does not.
+func TestPageShowsAConfiguration(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, begins := strings.Cut(string(text), "```text\n{\n\tstorage ")
+	block, _, ends := strings.Cut(block, "\n}\n```")
+	if !begins || !ends {
+		t.Fatal("the page has no such block; lab/caddy looks for it, too")
+	}
+	t.Setenv("FENCELOCK_URL", "shared://")
+	if _, err := server(t, strings.ReplaceAll(block, "/mnt/certificates", filepath.ToSlash(t.TempDir()))); err != nil {
+		t.Error(err)
 	}
 }
 

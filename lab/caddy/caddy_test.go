@@ -52,7 +52,7 @@ func storageOfThePage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, ok := strings.Cut(string(text), "```\n{\n")
+	_, block, ok := strings.Cut(string(text), "```text\n{\n")
 	block, _, end := strings.Cut(block, "\n}\n```")
 	if !ok || !end || !strings.Contains(block, "/mnt/certificates") {
 		t.Fatal("the page has no such block")
