@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/lab/internal/deployment"
@@ -27,6 +28,43 @@ func TestResultIsKept(t *testing.T) {
 	}
 	if err := Kept(dir); err == nil || !strings.Contains(err.Error(), "heap grow by") {
 		t.Errorf("the figures of a leak: %v", err)
+	}
+}
+
+// TestWhatGrowsIsGivenAsLongAgain: a run in which a series seems to grow takes twice as long. What has only filled by then, as
+// that of a client of PostgreSQL had in one of two runs, is no leak; what goes on is one.
+func TestWhatGrowsIsGivenAsLongAgain(t *testing.T) {
+	const length = 35 * time.Minute
+	for name, c := range map[string]struct {
+		heap  func(second float64) float64
+		until time.Duration
+		leaks int
+	}{
+		"constant": {func(float64) float64 { return 0 }, length, 0},
+		"fills":    {func(s float64) float64 { return 12 * min(s, 2000) }, 2 * length, 0},
+		"leaks":    {func(s float64) float64 { return 12 * s }, 2 * length, 1},
+	} {
+		r := &Result{Server: name}
+		run := func(from, to time.Duration) {
+			rng := rand.New(rand.NewPCG(1, uint64(from)))
+			for s := from.Seconds(); s < to.Seconds(); s += 8 {
+				r.Samples = append(r.Samples, Sample{Second: s, Heap: int64(3e6 + c.heap(s) + 3000*rng.NormFloat64())})
+			}
+		}
+		run(0, length)
+		until := r.until(length, length, length)
+		if until != c.until {
+			t.Errorf("%s: it runs until %v, want %v", name, until, c.until)
+		}
+		if until > length {
+			run(length, until)
+			if again := r.until(until, length, until); again != until {
+				t.Errorf("%s: it runs until %v, want no more than %v", name, again, until)
+			}
+		}
+		if n := r.leaks(); n != c.leaks {
+			t.Errorf("%s: %d leaks, want %d: %v", name, n, c.leaks, r)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@
 //
 // Samples are taken at rest, so that they do not depend on what is in progress. After a
 // warm-up, a slope is fitted to each series of samples; one that is significantly above 0
-// and goes on is a leak. At the end the measured client is closed and the other one killed, and nothing of them may
+// and goes on is a leak: a run in which one seems to takes twice as long. At the end the measured client is closed and the other one killed, and nothing of them may
 // be left in the store or in the process of the first.
 package soak
 
@@ -212,7 +212,12 @@ func (s *soak) rounds(ctx context.Context) error {
 	_, _ = name.Write([]byte(s.d.Name))
 	rng := rand.New(rand.NewPCG(s.seed, name.Sum64()))
 	s.began = time.Now()
-	for time.Since(s.began) < s.length && ctx.Err() == nil {
+	for until := s.length; ctx.Err() == nil; {
+		if ran := time.Since(s.began); ran >= until {
+			if until = s.result.until(ran, s.length, until); ran >= until {
+				break
+			}
+		}
 		pause(ctx, before)
 		m := choose(rng, s.d, ttl)
 		s.result.Faults[string(m.harm)]++
