@@ -5,15 +5,11 @@
 package servers
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -104,45 +100,6 @@ func (ps *Peers) owner(c net.Conn) int {
 		}
 	}
 	return -1
-}
-
-// tables lets one connection at a time search the kernel's tables. A server that loses
-// its peers dials them again and again; hundreds of searches at once took gigabytes and
-// were slower than the dials that they were for.
-var tables sync.Mutex
-
-// inodeOf finds the socket with these ports in the kernel's tables. Java listens
-// and dials by version 6 of the protocol.
-func inodeOf(local, remote int) (string, error) {
-	tables.Lock()
-	defer tables.Unlock()
-	from, to := fmt.Appendf(nil, ":%04X ", local), fmt.Appendf(nil, ":%04X ", remote)
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		if inode := search(table, from, to); inode != "" {
-			return inode, nil
-		}
-	}
-	return "", errors.New("the connection is over")
-}
-
-// search reads a table line by line: it is as long as the machine has connections.
-func search(table string, from, to []byte) string {
-	file, err := os.Open(table)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		line := lines.Bytes()
-		if i := bytes.Index(line, from); i < 0 || !bytes.Contains(line[i:], to) {
-			continue
-		}
-		f := strings.Fields(string(line))
-		if len(f) > 9 && strings.HasSuffix(f[1]+" ", string(from)) && strings.HasSuffix(f[2]+" ", string(to)) && f[9] != "0" {
-			return f[9]
-		}
-	}
-	return ""
 }
 
 // has reports whether a process has a socket.

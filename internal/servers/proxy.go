@@ -7,6 +7,7 @@ package servers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -230,10 +231,14 @@ func (l *link) close() {
 func (p *Proxy) accept() {
 	for {
 		c, err := p.l.Accept()
-		if err != nil {
+		switch {
+		case err == nil:
+			go p.serve(c)
+		case errors.Is(err, net.ErrClosed):
 			return
+		default: // too many open files, say; later there are fewer
+			p.rest(10 * time.Millisecond)
 		}
-		go p.serve(c)
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,4 +135,37 @@ func TestStallAndFilter(t *testing.T) {
 	if line, err := r.ReadString('\n'); line != "fine\n" || err != nil {
 		t.Errorf("got %q, %v on another connection", line, err)
 	}
+}
+
+// TestProxyAcceptsAgain: a process that has too many files open for a moment cannot accept; later it can.
+func TestProxyAcceptsAgain(t *testing.T) {
+	to, err := net.Listen("tcp", "127.0.0.1:0")
+	must.OK(t, err)
+	defer to.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must.OK(t, err)
+	p := NewProxyAt(&exhausted{Listener: l, left: 3}, to.Addr().String())
+	defer p.Close()
+	c, err := net.Dial("tcp", p.Addr)
+	must.OK(t, err)
+	defer c.Close()
+	must.OK(t, to.(*net.TCPListener).SetDeadline(time.Now().Add(10*time.Second)))
+	s, err := to.Accept()
+	if err != nil {
+		t.Fatalf("the proxy accepts no connection any more: %v", err)
+	}
+	must.OK(t, s.Close())
+}
+
+// exhausted is a listener of a process that has too many files open for so many calls.
+type exhausted struct {
+	net.Listener
+	left int
+}
+
+func (l *exhausted) Accept() (net.Conn, error) {
+	if l.left--; l.left >= 0 {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
 }
