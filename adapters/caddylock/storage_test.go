@@ -92,8 +92,8 @@ func TestStorageOfTwoServers(t *testing.T) {
 	}
 }
 
-// TestPageShowsAConfiguration: the storage that the page shows is read as it stands there. lab/caddy starts servers with it, which CI
-// does not.
+// TestPageShowsAConfiguration: the storage that the page shows is read as it stands there. lab/caddy starts servers with it,
+// but not in CI.
 func TestPageShowsAConfiguration(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {

@@ -54,9 +54,9 @@ func inodeOf(local, remote int) (string, error) {
 	}
 	switch kind := native.Uint16(answer[4:]); {
 	case kind == syscall.NLMSG_ERROR && n >= header+4:
-		return "", fmt.Errorf("the connection is over: %w", syscall.Errno(-int32(native.Uint32(answer[header:]))))
+		return "", fmt.Errorf("sock_diag: %w", syscall.Errno(-int32(native.Uint32(answer[header:]))))
 	case kind != byFamily || n < answerSize:
-		return "", errors.New("an answer of the kernel that is none")
+		return "", errors.New("sock_diag: the answer has no socket in it")
 	}
 	inode := native.Uint32(answer[inodeAt:])
 	if inode == 0 {

@@ -218,17 +218,24 @@ func TestLeaseOnANodeThatMissedAKeepAliveCounts(t *testing.T) {
 	})
 }
 
+// neverMarked is a process's view of the nodes in which the marker cannot be put back on a, and what is sent there.
+func (r *rig) neverMarked() (*quorum.Store, *locktest.Tap) {
+	r.t.Helper()
+	nodes := r.nodes(map[int]faultstore.Fault{0: markerRefused(0, time.Hour)})
+	tap := locktest.NewTap(nodes[0].Store)
+	nodes[0].Store = tap
+	s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm})
+	must.OK(r.t, err)
+	return s, tap
+}
+
 // TestUnmarkedNodeIsNotAskedForEachLease: a node on which the marker cannot be put back is asked for it a few times with each
 // keep-alive, however many leases there are.
 func TestUnmarkedNodeIsNotAskedForEachLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leases = 600 // two batches
 		r := newRig(t, 3, grace())
-		nodes := r.nodes(map[int]faultstore.Fault{0: markerRefused(0, time.Hour)})
-		tap := locktest.NewTap(nodes[0].Store)
-		nodes[0].Store = tap
-		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm})
-		must.OK(t, err)
+		s, tap := r.neverMarked()
 		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second})
 		must.OK(t, err)
 		keepAlive := func() {
@@ -273,11 +280,7 @@ func TestUnmarkedNodeIsNotAskedToRaise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leases = 40
 		r := newRig(t, 3, grace())
-		nodes := r.nodes(map[int]faultstore.Fault{0: markerRefused(0, time.Hour)})
-		tap := locktest.NewTap(nodes[0].Store)
-		nodes[0].Store = tap
-		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm})
-		must.OK(t, err)
+		s, tap := r.neverMarked()
 		t.Cleanup(func() { _ = s.Close() })
 		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		d, _, err := s.Open(t.Context(), req)

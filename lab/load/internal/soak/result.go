@@ -59,17 +59,18 @@ func (r *Result) leaks() (n int) {
 	return n
 }
 
-// until is when a run ends that was to take length and has run until its end: it is given as long again, once, if a series
-// grows. What fills slowly, as the statements that each connection to a database remembers, may look like a leak, and stops; a
-// leak goes on. Looking more often would end a run when chance has a leak look like none.
-func (r *Result) until(ran, length, planned time.Duration) time.Duration {
-	r.Seconds = ran.Seconds()
-	r.judge()
-	if planned > length || r.leaks() == 0 {
-		return planned
+// prolong runs for length, and for as long again if a series seems to grow: what fills slowly, as a cache of statements does,
+// may look like a leak, and stops; a leak goes on. It judges twice at most: looking more often would end a run when chance
+// has a leak look like none.
+func (r *Result) prolong(length time.Duration, run func(until time.Duration) error) error {
+	err := run(length)
+	if r.judge(); err != nil || r.leaks() == 0 {
+		return err
 	}
 	fmt.Printf("%s: runs for as long again, because of this:\n%s", r.Server, r)
-	return 2 * length
+	err = run(2 * length)
+	r.judge()
+	return err
 }
 
 // undecided are the series with too few samples to judge: on a machine that is too busy the client does not come to

@@ -37,7 +37,7 @@ func TestWhatGrowsIsGivenAsLongAgain(t *testing.T) {
 	const length = 35 * time.Minute
 	for name, c := range map[string]struct {
 		heap  func(second float64) float64
-		until time.Duration
+		ran   time.Duration
 		leaks int
 	}{
 		"constant": {func(float64) float64 { return 0 }, length, 0},
@@ -45,22 +45,17 @@ func TestWhatGrowsIsGivenAsLongAgain(t *testing.T) {
 		"leaks":    {func(s float64) float64 { return 12 * s }, 2 * length, 1},
 	} {
 		r := &Result{Server: name}
-		run := func(from, to time.Duration) {
-			rng := rand.New(rand.NewPCG(1, uint64(from)))
-			for s := from.Seconds(); s < to.Seconds(); s += 8 {
+		ran := time.Duration(0)
+		must.OK(t, r.prolong(length, func(until time.Duration) error {
+			rng := rand.New(rand.NewPCG(1, uint64(ran)))
+			for s := ran.Seconds(); s < until.Seconds(); s += 8 {
 				r.Samples = append(r.Samples, Sample{Second: s, Heap: int64(3e6 + c.heap(s) + 3000*rng.NormFloat64())})
 			}
-		}
-		run(0, length)
-		until := r.until(length, length, length)
-		if until != c.until {
-			t.Errorf("%s: it runs until %v, want %v", name, until, c.until)
-		}
-		if until > length {
-			run(length, until)
-			if again := r.until(until, length, until); again != until {
-				t.Errorf("%s: it runs until %v, want no more than %v", name, again, until)
-			}
+			ran, r.Seconds = until, until.Seconds()
+			return nil
+		}))
+		if ran != c.ran {
+			t.Errorf("%s: it ran for %v, want %v", name, ran, c.ran)
 		}
 		if n := r.leaks(); n != c.leaks {
 			t.Errorf("%s: %d leaks, want %d: %v", name, n, c.leaks, r)

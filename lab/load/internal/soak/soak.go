@@ -10,8 +10,9 @@
 //
 // Samples are taken at rest, so that they do not depend on what is in progress. After a
 // warm-up, a slope is fitted to each series of samples; one that is significantly above 0
-// and goes on is a leak: a run in which one seems to takes twice as long. At the end the measured client is closed and the other one killed, and nothing of them may
-// be left in the store or in the process of the first.
+// and goes on is a leak. A run that seems to have one takes twice as long. At the end the
+// measured client is closed and the other one killed, and nothing of them may be left in
+// the store or in the process of the first.
 package soak
 
 import (
@@ -92,7 +93,6 @@ func soakOne(ctx context.Context, s *soak, out string) error {
 	if err != nil {
 		return err
 	}
-	r.judge()
 	fmt.Print(r)
 	return errors.Join(r.write(out), r.verdict())
 }
@@ -212,25 +212,26 @@ func (s *soak) rounds(ctx context.Context) error {
 	_, _ = name.Write([]byte(s.d.Name))
 	rng := rand.New(rand.NewPCG(s.seed, name.Sum64()))
 	s.began = time.Now()
-	for until := s.length; ctx.Err() == nil; {
-		if ran := time.Since(s.began); ran >= until {
-			if until = s.result.until(ran, s.length, until); ran >= until {
-				break
+	return s.result.prolong(s.length, func(until time.Duration) error {
+		for time.Since(s.began) < until && ctx.Err() == nil {
+			if err := s.round(ctx, rng); err != nil {
+				return err
 			}
 		}
-		pause(ctx, before)
-		m := choose(rng, s.d, ttl)
-		s.result.Faults[string(m.harm)]++
-		if err := s.do(ctx, m); err != nil {
-			return fmt.Errorf("%s: %w", m.harm, err)
-		}
-		pause(ctx, after)
-		if err := s.sample(ctx); err != nil {
-			return err
-		}
+		s.result.Seconds = time.Since(s.began).Seconds()
+		return ctx.Err()
+	})
+}
+
+func (s *soak) round(ctx context.Context, rng *rand.Rand) error {
+	pause(ctx, before)
+	m := choose(rng, s.d, ttl)
+	s.result.Faults[string(m.harm)]++
+	if err := s.do(ctx, m); err != nil {
+		return fmt.Errorf("%s: %w", m.harm, err)
 	}
-	s.result.Seconds = time.Since(s.began).Seconds()
-	return ctx.Err()
+	pause(ctx, after)
+	return s.sample(ctx)
 }
 
 // reportWithin is how long a client may take to come to rest.
