@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -338,10 +339,9 @@ func TestLateAnswerDoesNotUnmarkANode(t *testing.T) {
 		r := newRig(t, 3, grace())
 		nodes := r.nodes(nil)
 		tap := locktest.NewTap(nodes[0].Store)
-		left := 0 // how many times it is refused
+		var left atomic.Int32 // how many times it is refused
 		tap.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
-			if len(held) == 1 && held[0].Claim.Name == marker && left > 0 {
-				left--
+			if len(held) == 1 && held[0].Claim.Name == marker && left.Add(-1) >= 0 {
 				return nil, driver.ErrUnavailable
 			}
 			return next(ctx, held, last)
@@ -362,7 +362,7 @@ func TestLateAnswerDoesNotUnmarkANode(t *testing.T) {
 		must.OK(t, err)
 		_ = s.Close()
 		r.stores[0].Reset()
-		left = 2 // with the open, and with the first attempt below
+		left.Store(2) // with the open, and with the first attempt below
 		for range 2 {
 			_, err = d.KeepAlive(t.Context())
 			must.OK(t, err)
@@ -375,8 +375,8 @@ func TestLateAnswerDoesNotUnmarkANode(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		if left != 0 {
-			t.Fatalf("the marker was to be refused %d more times", left)
+		if n := left.Load(); n > 0 {
+			t.Fatalf("the marker was to be refused %d more times", n)
 		}
 		asked := len(tap.Sent(faultstore.Reclaim))
 		c := claim(20)

@@ -227,7 +227,7 @@ func alone(args []string, f failure) []string {
 			if !joined {
 				i++
 			}
-		case name == "timeout" && !joined && i+1 < len(args):
+		case (name == "timeout" || name == "parallel") && !joined && i+1 < len(args):
 			kept = append(kept, args[i], args[i+1])
 			i++
 		default:

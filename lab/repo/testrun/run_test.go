@@ -101,9 +101,9 @@ func TestRunNamesMissingPrograms(t *testing.T) {
 }
 
 func TestAlone(t *testing.T) {
-	got := alone([]string{"-p", "1", "-race", "-skip", "^TestX$", "-run=TestY", "-timeout", "5m", "-count=2", "./a/...", "./b", "-sim.seeds=100"},
+	got := alone([]string{"-p", "1", "-race", "-skip", "^TestX$", "-run=TestY", "-timeout", "5m", "-parallel", "6", "-count=2", "./a/...", "./b", "-sim.seeds=100"},
 		failure{"example.com/a", "TestA", []string{"TestA/one/case+1", "TestA/one", "TestA/two"}})
-	want := []string{"-count=1", `-run=^(TestA)$/^(one|two)$/^(case\+1)$`, "example.com/a", "-race", "-timeout", "5m", "-sim.seeds=100"}
+	want := []string{"-count=1", `-run=^(TestA)$/^(one|two)$/^(case\+1)$`, "example.com/a", "-race", "-timeout", "5m", "-parallel", "6", "-sim.seeds=100"}
 	if !slices.Equal(got, want) {
 		t.Errorf("arguments %q, want %q", got, want)
 	}

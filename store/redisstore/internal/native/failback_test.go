@@ -201,9 +201,10 @@ func TestNewReplicaEndsNoIncarnation(t *testing.T) {
 // repl-backlog-ttl. It was a replica all the same, and its own data are old.
 func TestFailbackWithAShortBacklogStartsAnew(t *testing.T) {
 	replaced(t, func(f *failback, two *party) {
-		f.do(f.a, "CONFIG", "SET", "repl-backlog-ttl", 1)
 		f.b.Kill()
 		f.follow(f.a, f.b)
+		// Not before: a master with neither replicas nor a backlog never looks at its second id again.
+		f.do(f.a, "CONFIG", "SET", "repl-backlog-ttl", 1)
 		f.promote(f.a)
 		redistest.WaitFor(f.t, "a forgets its second id", func() bool {
 			return strings.Trim(f.a.Info("replication", "master_replid2"), "0") == ""
