@@ -124,12 +124,29 @@ const race = "WARNING: DATA RACE"
 // shown is how many lines are printed of a test that did not end.
 const shown = 3000
 
+// A line is one line of output, and the test that printed it.
+type line struct{ test, text string }
+
+// without returns the lines that a test did not print, or all if it shows a race: that one may be of another test, which ran beside it.
+func without(lines []line, test string) []line {
+	if slices.ContainsFunc(lines, func(l line) bool { return l.test == test && strings.Contains(l.text, race) }) {
+		return lines
+	}
+	return slices.DeleteFunc(lines, func(l line) bool { return l.test == test })
+}
+
+func show(w io.Writer, lines []line) {
+	for _, l := range lines {
+		fmt.Fprint(w, l.text)
+	}
+}
+
 // watch runs tests and prints what go test without -json would: packages in short, and the
-// output of what failed.
+// output of what failed, without that of subtests that passed, of which there may be hundreds beside it.
 func watch(w io.Writer, test tester, args []string) result {
 	r := result{passed: map[string]bool{}, lacked: lacked{map[string]string{}, map[string]int{}}}
 	type id struct{ pkg, test string }
-	output, subtests := map[id][]string{}, map[id][]string{}
+	output, subtests := map[id][]line{}, map[id][]string{}
 	finished := map[string]bool{} // packages whose test binary ran all tests
 	r.err = test(args, func(e event) {
 		top, _, _ := strings.Cut(e.Test, "/")
@@ -143,7 +160,7 @@ func watch(w io.Writer, test tester, args []string) result {
 			if e.Test == "" && e.Output == "FAIL\n" {
 				finished[e.Package] = true
 			}
-			output[key] = append(output[key], e.Output)
+			output[key] = append(output[key], line{e.Test, e.Output})
 			starts := func(f string) bool { return strings.HasPrefix(e.Output, f) }
 			if slices.ContainsFunc(fatal, starts) || strings.Contains(e.Output, race) {
 				r.broken = append(r.broken, e.Package+": "+strings.TrimSpace(e.Output))
@@ -152,6 +169,8 @@ func watch(w io.Writer, test tester, args []string) result {
 			r.passed[e.Test] = e.Action == "pass"
 			if e.Test == top {
 				delete(output, key)
+			} else {
+				output[key] = without(output[key], e.Test)
 			}
 		case "build-fail":
 			r.broken = append(r.broken, "a package does not build")
@@ -168,12 +187,12 @@ func watch(w io.Writer, test tester, args []string) result {
 				// The dump of goroutines is counted as the output of a test that ran.
 				for key, lines := range output {
 					if key.pkg == e.Package && key.test != "" && !slices.ContainsFunc(r.failed, func(f failure) bool { return f.test == key.test }) {
-						fmt.Fprint(w, strings.Join(lines[max(0, len(lines)-shown):], ""))
+						show(w, lines[max(0, len(lines)-shown):])
 					}
 				}
 			case e.Test == top:
 				r.failed = append(r.failed, failure{e.Package, top, subtests[key]})
-				fmt.Fprint(w, strings.Join(output[key], ""))
+				show(w, output[key])
 			default:
 				subtests[key] = append(subtests[key], e.Test)
 			}

@@ -100,6 +100,23 @@ func TestRunNamesMissingPrograms(t *testing.T) {
 	}
 }
 
+// TestRunShowsWhatFailed: among hundreds of subtests the one that failed is found, and a race is shown whoever ran beside it.
+func TestRunShowsWhatFailed(t *testing.T) {
+	events := []event{
+		{"output", "p", "TestA", "=== RUN A\n"}, {"output", "p", "TestA/one", "=== RUN one\n"}, {"output", "p", "TestA/two", "=== RUN two\n"},
+		{"output", "p", "TestA/one", "    it works\n"}, {"output", "p", "TestA/two", "    it does not\n"}, {"output", "p", "TestA/three", race + "\n"},
+		{"pass", "p", "TestA/one", ""}, {"fail", "p", "TestA/two", ""}, {"pass", "p", "TestA/three", ""}, {"output", "p", "TestA/four", "    left out\n"},
+		{"skip", "p", "TestA/four", ""}, {"fail", "p", "TestA", ""}, {"output", "p", "", "FAIL\n"}, {"fail", "p", "", ""},
+	}
+	var out strings.Builder
+	if run(&out, (&script{runs: [][]event{events}}).test, nil) == nil {
+		t.Error("no error")
+	}
+	if want := "=== RUN A\n=== RUN two\n    it does not\n" + race + "\nFAIL\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
+
 func TestAlone(t *testing.T) {
 	got := alone([]string{"-p", "1", "-race", "-skip", "^TestX$", "-run=TestY", "-timeout", "5m", "-parallel", "6", "-count=2", "./a/...", "./b", "-sim.seeds=100"},
 		failure{"example.com/a", "TestA", []string{"TestA/one/case+1", "TestA/one", "TestA/two"}})
