@@ -151,6 +151,7 @@ func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Rem
 				found = driver.WasAbsent // it was reported before
 			}
 			w.confirmed = true
+			w.tidyLocked() // it may have been on no node
 			return found, nil
 		}
 		if err := s.lostLocked(); err != nil {

@@ -70,6 +70,64 @@ func TestNodeAwayIsOwedNothing(t *testing.T) {
 	}
 }
 
+// TestClaimThatGaveUpBetweenAttemptsIsForgotten: a majority of nodes is in its grace period, where a process that comes now has no
+// marker and asks for nothing. Another node grants a claim, which gives that back and tries again. The caller gives up in between,
+// when the claim is on no node. It does not stay in memory for as long as the session lasts.
+func TestClaimThatGaveUpBetweenAttemptsIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		r.lock("early", r.process(nil, nil), "held")
+		r.reset(0, 1)
+		s := r.store(nil)
+		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second})
+		must.OK(t, err)
+		for i := range 5 {
+			c := claim(uint64(1 + i))
+			c.Queue = true
+			for range 2 {
+				out, err := d.Attempt(t.Context(), c)
+				must.OK(t, err)
+				if !out.Grace {
+					t.Errorf("%+v, want a grace period", out)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if claims, _ := s.Kept(); claims != 1 {
+				t.Errorf("%d claims are kept, want the one that waits", claims)
+			}
+			_, err := d.Withdraw(t.Context(), driver.Withdrawal{Seq: c.Seq, Name: c.Name})
+			must.OK(t, err)
+			if claims, owed := s.Kept(); claims > 0 || owed > 0 {
+				t.Errorf("%d claims are kept and %d owed; all are withdrawn", claims, owed)
+			}
+		}
+		must.OK(t, d.Close(t.Context()))
+		_ = s.Close()
+	})
+}
+
+// TestReleaseIsForgottenWithTheSessionOnANode: a node does not answer a withdrawal that the others have confirmed, for longer than the
+// TTL. It has nothing of the session then, and the process forgets the claim, too.
+func TestReleaseIsForgottenWithTheSessionOnANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		s := r.store(map[int]faultstore.Fault{2: away(time.Second, 20*time.Second)})
+		c := r.client(s)
+		r.lock("c", c, "held")
+		l := r.lock("c", c, "x")
+		time.Sleep(1500 * time.Millisecond)
+		must.OK(t, l.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		if claims, owed := s.Kept(); claims != 2 || owed != 1 {
+			t.Fatalf("%d claims are kept and %d owed, want the one that is held, and the other on one node", claims, owed)
+		}
+		time.Sleep(time.Minute)
+		if claims, owed := s.Kept(); claims != 1 || owed > 0 {
+			t.Errorf("%d claims are kept and %d owed, want the one that is held", claims, owed)
+		}
+	})
+}
+
 // TestSilentNodeIsNotCrowded: a node that stops answering gets few claims before
 // NodeTimeout marks it as away, however fast the other nodes are.
 func TestSilentNodeIsNotCrowded(t *testing.T) {

@@ -147,6 +147,9 @@ func (r *register) round(which func(*entry) bool) <-chan answer {
 	return answers
 }
 
+// errNoSession is why no marker is kept: this process has no session that it would be for.
+var errNoSession = errors.New("shard: the last session has ended")
+
 // keep keeps the marker of one member and takes note of another list.
 func (r *register) keep(ctx context.Context, e *entry) error {
 	want := r.view.between()
@@ -155,7 +158,7 @@ func (r *register) keep(ctx context.Context, e *entry) error {
 	}
 	ttl := r.markerTTL()
 	if ttl == 0 {
-		return errors.New("shard: the last session has ended") // since the round began
+		return errNoSession // since the round began, or before a call of a session that has ended
 	}
 	err := e.keep(ctx, ttl, want)
 	if errors.Is(err, driver.ErrRefused) {
@@ -338,6 +341,8 @@ func (r *register) mark(ctx context.Context, e *entry) error {
 		return nil
 	case errors.Is(err, driver.ErrRefused):
 		return err
+	case errors.Is(err, errNoSession):
+		return fmt.Errorf("%w: %w", err, driver.ErrUnavailable)
 	case ctx.Err() != nil:
 		return fmt.Errorf("shard: member %s: %w", e.m.Name, ctx.Err())
 	}

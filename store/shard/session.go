@@ -5,6 +5,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 		s.r.discard(s.key)
 	}
 	if err != nil {
-		return driver.Renewal{}, err
+		return driver.Renewal{}, gone(err)
 	}
 	renewal, err := s.Session.KeepAlive(ctx)
 	if errors.Is(err, driver.ErrGone) {
@@ -53,9 +54,18 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 		return driver.Outcome{}, errReserved("attempt")
 	}
 	if err := s.r.ready(ctx, s.e); err != nil {
-		return driver.Outcome{}, err
+		return driver.Outcome{}, gone(err)
 	}
 	return s.Session.Attempt(ctx, c)
+}
+
+// gone is the error of a call for which no marker was kept because the process has no session: the caller's has ended, too. For an
+// Open, which comes with a session of its own, the same is a reason to try again.
+func gone(err error) error {
+	if errors.Is(err, errNoSession) {
+		return fmt.Errorf("%w: %w", errNoSession, driver.ErrGone)
+	}
+	return err
 }
 
 // Close implements driver.Session. The last session takes the markers along.
