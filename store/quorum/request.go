@@ -102,7 +102,9 @@ func (w *request) leftNodeLocked(n int, reset bool) {
 		w.countLocked(true, w.counted.Without(n))
 	}
 	w.wakeLocked()
-	w.endedLocked()
+	if w.confirmed { // one that the core still withdraws stays: a reclaim that was sent before must find it
+		w.tidyLocked()
+	}
 }
 
 // votesLocked is the request as the arithmetic sees it. w.b.mu must be held.
@@ -146,14 +148,6 @@ func (w *request) tidyLocked() {
 	}
 	if !w.won && !w.unconfirmed && !w.broken && w.round == nil && w.freeLocked() && w.b.requests[w.seq] == w {
 		delete(w.b.requests, w.seq)
-	}
-}
-
-// endedLocked forgets a request whose withdrawal was confirmed, when the last node that could have had something of it turns out to have
-// nothing. One that the core still withdraws must stay: a reclaim that was sent before must find it. w.b.mu must be held.
-func (w *request) endedLocked() {
-	if w.confirmed {
-		w.tidyLocked()
 	}
 }
 

@@ -51,7 +51,6 @@ func (w *request) withdrawAtLocked(n int) {
 	var send bool
 	if s.Slot, send = s.Withdraw(l.at); !send {
 		w.hasLeftLocked(n)
-		w.endedLocked()
 		return
 	}
 	d := w.leave
