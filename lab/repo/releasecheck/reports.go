@@ -22,14 +22,17 @@ type report struct {
 }
 
 var (
-	machines    = regexp.MustCompile(`(?s)"Machine": \{.*?"Go":[^}]*`)
-	oneResult   = regexp.MustCompile(`(?s)^.{1,400}`) // the commit is at the beginning
-	seeds       = regexp.MustCompile(`(?m)^Seed [0-9]+, .*$`)
+	machines  = regexp.MustCompile(`(?s)"Machine": \{.*?"Go":[^}]*`)
+	oneResult = regexp.MustCompile(`(?s)^.{1,400}`) // the commit is at the beginning
+	// The half without Redis does not use the stores that are made of Redis servers.
+	seedsOthers = regexp.MustCompile(`(?m)^Seed [0-9]+, .* -part others .*$`)
+	seedsAll    = regexp.MustCompile(`(?m)^Seed [0-9]+, .* (?:-part redis|-lossy|-linger) .*$`)
+	others      = []string{"store/etcdstore", "store/zkstore", "store/memcachestore", "store/sqlstore"}
 	playedOn    = regexp.MustCompile(`(?m)^- (Played on|Cells with .* were played on) .*$`)
 	testedCells = regexp.MustCompile(`[0-9]+ passed, [0-9-]+[^|]*`)
 	tortured    = regexp.MustCompile(`(?m)[0-9]+ passed, [0-9-]+[^|]*\|$`) // the last cell of a row
 	// named is a commit in a run, with what follows it if files had been changed.
-	named = regexp.MustCompile(`(?i)(?:\bcommit"?:? "?|[0-9]{4}-[0-9]{2}-[0-9]{2}, )([0-9a-f]{7,40})\b((?:, perhaps)? with uncommitted)?`)
+	named = regexp.MustCompile(`(?i)(?:\bcommit"?:? ?"?|[0-9]{4}-[0-9]{2}-[0-9]{2}, )([0-9a-f]{7,40})\b((?:, perhaps)? with uncommitted)?`)
 )
 
 // through are the folders of the stores that are used on a server.
@@ -42,7 +45,8 @@ var through = map[string][]string{
 // folders of results. Pictures are drawn from the results beside them.
 func reports() []report {
 	all := []report{
-		{"lab/results/torture.md", seeds, []string{"store", "lab/torture"}},
+		{"lab/results/torture.md", seedsAll, []string{"store", "lab/torture"}},
+		{"lab/results/torture.md", seedsOthers, append([]string{"lab/torture"}, others...)},
 		{"lab/results/interop.md", playedOn, []string{"store/redisstore", "store/etcdstore", "store/zkstore", "lab/interop"}},
 		{"lab/results/scale/units.json", machines, []string{"store", "lab/bench"}},
 		{"lab/results/scale/growth.json", machines, []string{"store/redisstore", "lab/bench"}},
