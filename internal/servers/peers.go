@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -23,7 +25,8 @@ import (
 type Peers struct {
 	// PID returns the process of a server, 0 if it does not run.
 	PID     func(i int) int
-	proxies [][]*Proxy // for each server
+	mu      sync.Mutex
+	proxies [][]*Proxy // for each server; guarded by mu: the first servers connect while proxies are added for the next ones
 	// Greeting is set if a server begins a connection with the address at which it
 	// listens, as ZooKeeper does: the other server would call back there, past the
 	// proxies, so the address is replaced by that of the proxy. Such a server gives up
@@ -34,7 +37,7 @@ type Peers struct {
 // greet replaces the address of a server by that of the proxy before it. Both are of
 // one length, or nothing is done: the greeting says how long it is.
 func (ps *Peers) greet(b []byte) []byte {
-	for _, ports := range ps.proxies {
+	for _, ports := range ps.fronts() {
 		for _, p := range ports {
 			if len(p.to) == len(p.Addr) {
 				b = bytes.ReplaceAll(b, []byte(p.to), []byte(p.Addr))
@@ -42,6 +45,13 @@ func (ps *Peers) greet(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// fronts returns the proxies that there are now.
+func (ps *Peers) fronts() [][]*Proxy {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return slices.Clone(ps.proxies)
 }
 
 // Front adds a proxy before a port of server i and returns its address.
@@ -54,10 +64,12 @@ func (ps *Peers) Front(i int, addr string) (string, error) {
 	if ps.Greeting {
 		p.greet, p.late = ps.greet, time.Second
 	}
+	ps.mu.Lock()
 	for len(ps.proxies) <= i {
 		ps.proxies = append(ps.proxies, nil)
 	}
 	ps.proxies[i] = append(ps.proxies[i], p)
+	ps.mu.Unlock()
 	go p.accept()
 	return p.Addr, nil
 }
@@ -67,7 +79,7 @@ func (ps *Peers) Front(i int, addr string) (string, error) {
 func (ps *Peers) Set(i int, s State) {
 	back := s
 	back.DropRequests, back.DropReplies = s.DropReplies, s.DropRequests
-	for to, ports := range ps.proxies {
+	for to, ports := range ps.fronts() {
 		for _, p := range ports {
 			if to == i {
 				p.Set(back)
@@ -80,7 +92,7 @@ func (ps *Peers) Set(i int, s State) {
 
 // Close ends all proxies.
 func (ps *Peers) Close() {
-	for _, ports := range ps.proxies {
+	for _, ports := range ps.fronts() {
 		for _, p := range ports {
 			p.Close()
 		}
@@ -94,7 +106,7 @@ func (ps *Peers) owner(c net.Conn) int {
 	if err != nil {
 		return -1
 	}
-	for i := range ps.proxies {
+	for i := range ps.fronts() {
 		if pid := ps.PID(i); pid != 0 && has(pid, inode) {
 			return i
 		}

@@ -22,12 +22,8 @@ type report struct {
 }
 
 var (
-	machines  = regexp.MustCompile(`(?s)"Machine": \{.*?"Go":[^}]*`)
-	oneResult = regexp.MustCompile(`(?s)^.{1,400}`) // the commit is at the beginning
-	// The half without Redis does not use the stores that are made of Redis servers.
-	seedsOthers = regexp.MustCompile(`(?m)^Seed [0-9]+, .* -part others .*$`)
-	seedsAll    = regexp.MustCompile(`(?m)^Seed [0-9]+, .* (?:-part redis|-lossy|-linger) .*$`)
-	others      = []string{"store/etcdstore", "store/zkstore", "store/memcachestore", "store/sqlstore"}
+	machines    = regexp.MustCompile(`(?s)"Machine": \{.*?"Go":[^}]*`)
+	oneResult   = regexp.MustCompile(`(?s)^.{1,400}`) // the commit is at the beginning
 	playedOn    = regexp.MustCompile(`(?m)^- (Played on|Cells with .* were played on) .*$`)
 	testedCells = regexp.MustCompile(`[0-9]+ passed, [0-9-]+[^|]*`)
 	tortured    = regexp.MustCompile(`(?m)[0-9]+ passed, [0-9-]+[^|]*\|$`) // the last cell of a row
@@ -41,12 +37,19 @@ var through = map[string][]string{
 	"memcached": {"store/memcachestore"}, "postgres": {"store/sqlstore"}, "mariadb": {"store/sqlstore"},
 }
 
+// matrices are the runs whose results are in one page, and the flag that tells them apart. Each measures what its run does: the half
+// without Redis is not older when a quorum has changed.
+var matrices = map[string]string{"torture-redis": "-part redis", "torture-others": "-part others", "torture-lossy": "-lossy", "torture-linger": "-linger"}
+
+// seeds finds the lines of the page that are of a run with the flag.
+func seeds(flag string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^Seed [0-9]+, .* ` + flag + ` .*$`)
+}
+
 // reports are all files that must be measured on the commit of a release. TestReportsAreListed compares them with the
 // folders of results. Pictures are drawn from the results beside them.
 func reports() []report {
 	all := []report{
-		{"lab/results/torture.md", seedsAll, []string{"store", "lab/torture"}},
-		{"lab/results/torture.md", seedsOthers, append([]string{"lab/torture"}, others...)},
 		{"lab/results/interop.md", playedOn, []string{"store/redisstore", "store/etcdstore", "store/zkstore", "lab/interop"}},
 		{"lab/results/scale/units.json", machines, []string{"store", "lab/bench"}},
 		{"lab/results/scale/growth.json", machines, []string{"store/redisstore", "lab/bench"}},
@@ -65,6 +68,9 @@ func reports() []report {
 	for _, r := range runs.All {
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(r.Command) + "` .*$")
 		all = append(all, report{"lab/results/evidence.md", row, r.Measures})
+		if flag, ok := matrices[r.Name]; ok {
+			all = append(all, report{"lab/results/torture.md", seeds(flag), r.Measures})
+		}
 	}
 	for _, event := range []string{"death", "failover", "hot", "restart", "slow", "step"} {
 		all = append(all, report{"lab/load/results/events/" + event + ".json", oneResult, []string{"store/redisstore", "lab/load/internal/event", "lab/load/internal/results"}})
