@@ -23,10 +23,9 @@ import (
 //	server 0 ─┐                        ┌─▶ server 1
 //	server 2 ─┴─▶ proxy of server 1 ───┘
 type Peers struct {
-	// PID returns the process of a server, 0 if it does not run.
-	PID     func(i int) int
-	mu      sync.Mutex
-	proxies [][]*Proxy // for each server; guarded by mu: the first servers connect while proxies are added for the next ones
+	mu      sync.Mutex // the first servers connect while proxies and processes of the next ones are added
+	proxies [][]*Proxy // for each server
+	pids    []func() int
 	// Greeting is set if a server begins a connection with the address at which it
 	// listens, as ZooKeeper does: the other server would call back there, past the
 	// proxies, so the address is replaced by that of the proxy. Such a server gives up
@@ -74,6 +73,29 @@ func (ps *Peers) Front(i int, addr string) (string, error) {
 	return p.Addr, nil
 }
 
+// Process says how to find the process of server i: pid returns 0 while it does not run. Until it is called, the
+// connections of that server are nobody's; they are asked for again when a server is cut off.
+func (ps *Peers) Process(i int, pid func() int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for len(ps.pids) <= i {
+		ps.pids = append(ps.pids, func() int { return 0 })
+	}
+	ps.pids[i] = pid
+}
+
+// processes returns the processes of the servers that there are now, 0 for those that do not run.
+func (ps *Peers) processes() []int {
+	ps.mu.Lock()
+	found := slices.Clone(ps.pids)
+	ps.mu.Unlock()
+	pids := make([]int, len(found))
+	for i, pid := range found {
+		pids[i] = pid()
+	}
+	return pids
+}
+
 // Set makes the network between server i and all others bad. Of the state,
 // DropRequests means what i sends, DropReplies what is sent to it.
 func (ps *Peers) Set(i int, s State) {
@@ -106,12 +128,7 @@ func (ps *Peers) owner(c net.Conn) int {
 	if err != nil {
 		return -1
 	}
-	for i := range ps.fronts() {
-		if pid := ps.PID(i); pid != 0 && has(pid, inode) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(ps.processes(), func(pid int) bool { return pid != 0 && has(pid, inode) })
 }
 
 // has reports whether a process has a socket.

@@ -20,12 +20,8 @@ import (
 // one direction or both, it is; another one, which does not exist, is not.
 func TestPeers(t *testing.T) {
 	addr, lines := echo(t)
-	ps := &Peers{PID: func(i int) int {
-		if i == 0 {
-			return os.Getpid()
-		}
-		return 0
-	}}
+	ps := &Peers{}
+	ps.Process(0, os.Getpid)
 	defer ps.Close()
 	if _, err := ps.Front(0, addr); err != nil {
 		t.Fatal(err)
@@ -67,7 +63,7 @@ func TestPeers(t *testing.T) {
 		}
 		ps.Set(tt.server, State{})
 	}
-	ps.PID = func(int) int { return 0 }
+	ps.Process(0, func() int { return 0 })
 	ps.Set(0, State{DropRequests: true, DropReplies: true})
 	if err := ask(10 * time.Second); err != nil {
 		t.Errorf("a process that is no server is cut off: %v", err)
@@ -78,7 +74,8 @@ func TestPeers(t *testing.T) {
 func TestPeersLate(t *testing.T) {
 	addr, lines := echo(t)
 	var pid atomic.Int64
-	ps := &Peers{PID: func(i int) int { return int(pid.Load()) * (1 - i) }}
+	ps := &Peers{}
+	ps.Process(0, func() int { return int(pid.Load()) })
 	defer ps.Close()
 	if _, err := ps.Front(0, addr); err != nil {
 		t.Fatal(err)
@@ -106,11 +103,29 @@ func TestPeersLate(t *testing.T) {
 	}
 }
 
+// TestPeersLearnAProcessWhileServersConnect: the first servers connect before all are started. The race detector watches.
+func TestPeersLearnAProcessWhileServersConnect(t *testing.T) {
+	addr, _ := echo(t)
+	ps := &Peers{}
+	defer ps.Close()
+	front, err := ps.Front(0, addr)
+	must.OK(t, err)
+	c, err := net.Dial("tcp", front)
+	must.OK(t, err)
+	defer c.Close()
+	ps.Process(0, os.Getpid)
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_, err = io.WriteString(c, "x\n")
+	must.OK(t, err)
+	_, err = io.ReadFull(c, make([]byte, 2))
+	must.OK(t, err)
+}
+
 // TestGreeting: the address of a server that it reports itself is that of its proxy then,
 // in the first bytes only.
 func TestGreeting(t *testing.T) {
 	addr, _ := echo(t)
-	ps := &Peers{PID: func(int) int { return 0 }, Greeting: true}
+	ps := &Peers{Greeting: true}
 	defer ps.Close()
 	front, err := ps.Front(0, addr)
 	must.OK(t, err)

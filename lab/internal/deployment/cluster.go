@@ -45,12 +45,6 @@ type nodes struct {
 func startCluster(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	c := &nodes{rig: &Rig{Peers: &servers.Peers{}}}
 	c.rig.stop = append(c.rig.stop, c.rig.Peers.Close)
-	c.rig.Peers.PID = func(i int) int {
-		if i < len(c.all) {
-			return c.all[i].PID()
-		}
-		return 0
-	}
 	for i := range 2 * masters {
 		if err := c.add(i, ttl, w); err != nil {
 			return c.rig, err
@@ -83,6 +77,7 @@ func (c *nodes) add(i int, ttl time.Duration, w fault.Wants) error {
 	if err != nil {
 		return err
 	}
+	c.rig.Peers.Process(i, s.PID)
 	c.all = append(c.all, s)
 	c.rig.Servers, c.rig.Reach = append(c.rig.Servers, s), append(c.rig.Reach, s.Addr)
 	return nil

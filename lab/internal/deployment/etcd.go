@@ -53,10 +53,10 @@ func startEtcd(_ time.Duration, _ fault.Wants) (*Rig, error) {
 		return r, err
 	}
 	members := c.Members
-	for _, m := range members {
+	for i, m := range members {
+		r.Peers.Process(i, m.PID)
 		r.Servers, r.Addrs = append(r.Servers, server.Wrap(m.Server)), append(r.Addrs, m.Addr)
 	}
-	r.Peers.PID = func(i int) int { return members[i].PID() }
 	if err := c.Start(); err != nil {
 		return r, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
@@ -22,15 +21,6 @@ var zookeeper = Deployment{Name: "zookeeper", Lock: "zookeeper", TTL: 2 * time.S
 func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
 	r := &Rig{Peers: &servers.Peers{Greeting: true}}
 	r.stop = append(r.stop, r.Peers.Close)
-	// While they start the owner of a connection is unknown; it is asked again when one
-	// of them is cut off.
-	var known atomic.Pointer[[]*server.ZooKeeper]
-	r.Peers.PID = func(i int) int {
-		if all := known.Load(); all != nil {
-			return (*all)[i].PID()
-		}
-		return 0
-	}
 	e, err := servers.ZooKeeperBehind(3, func(i, port int) (int, error) {
 		addr, err := r.Peers.Front(i, fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
@@ -43,12 +33,10 @@ func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
 		return r, err
 	}
 	r.stop = append(r.stop, e.Stop)
-	var all []*server.ZooKeeper
-	for _, s := range e.Servers {
-		z := server.NewZooKeeper(s)
-		r.Servers, all = append(r.Servers, z), append(all, z)
+	for i, s := range e.Servers {
+		r.Peers.Process(i, s.PID)
+		r.Servers = append(r.Servers, server.NewZooKeeper(s))
 	}
-	known.Store(&all)
 	r.Addrs = e.Addrs()
 	r.Master = func() (int, error) {
 		leader := e.Leader()

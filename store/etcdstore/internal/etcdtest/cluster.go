@@ -41,11 +41,13 @@ func Divided(t testing.TB) (c *Cluster, cut func(ctx context.Context, leads bool
 	peers := &servers.Peers{}
 	t.Cleanup(peers.Close)
 	c = &Cluster{}
-	peers.PID = func(i int) int { return c.Members[i].PID() }
 	servers.Test(t, func() (*servers.EtcdCluster, error) {
 		var err error
 		if c.EtcdCluster, err = servers.NewEtcd(3, peers.Front); err != nil {
 			return nil, err
+		}
+		for i, m := range c.Members {
+			peers.Process(i, m.PID)
 		}
 		return c.EtcdCluster, c.EtcdCluster.Start()
 	})
