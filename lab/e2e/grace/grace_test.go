@@ -24,17 +24,20 @@ func TestFleetGetsGraceByARollingDeployment(t *testing.T) {
 	f.start(members, "redis://"+server.Addr)
 	time.Sleep(time.Until(began.Add(4 * time.Second))) // the incarnation is older than max_ttl: a fleet that has been there for long
 	rolling := time.Now()
-	f.roll("redis://" + server.Addr + "?grace=true&max_ttl=3s")
+	url := "redis://" + server.Addr + "?grace=true&max_ttl=3s"
+	f.roll(url)
 	if quiet := f.quiet(rolling, time.Now()); quiet > time.Second {
 		t.Errorf("no lock was granted for %v", quiet)
 	}
 	server.Kill()
 	must.OK(t, server.Start())
 	back := time.Now()
-	first := f.granted(back, 200, time.Minute)
-	if waited := first.Sub(back); waited < time.Second {
+	// A process that comes now, because those before may hand off without the server what it granted before (K16).
+	f.members = append(f.members, f.begin("late", url, true))
+	if waited := time.Since(back); waited < time.Second {
 		t.Errorf("the first grant came %v after a data loss, which is no grace period", waited)
 	}
+	f.granted(back, 200, time.Minute)
 	f.check()
 	figures()
 }
