@@ -92,12 +92,12 @@ func TestOlder(t *testing.T) {
 		must.OK(t, err)
 		return why
 	}
-	for _, file := range []string{"store/redis/lock_test.go", "store/README.md", "cmd/main.go", "driver/drivertest/a.go"} {
+	for _, file := range []string{"store/redis/lock_test.go", "store/README.md", "cmd/main.go", "driver/drivertest/a.go", "store/redis/internal/redistest/a.go"} {
 		if r.commit(file, "1"); older("store") != "" {
 			t.Errorf("%s made it older: %s", file, older("store"))
 		}
 	}
-	for _, file := range []string{"lock.go", "driver/a.go", "internal/core/a.go", "store/redis/lock.lua"} {
+	for _, file := range []string{"lock.go", "driver/a.go", "internal/core/a.go", "store/redis/lock.lua", "store/redis/internal/native/a.go"} {
 		if r.commit(file, "2"); !strings.Contains(older("store"), "1 files") {
 			t.Errorf("%s did not make it older: %q", file, older("store"))
 		}
