@@ -3,14 +3,17 @@
 package quorum_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/quorum"
 )
 
 // TestEndedSessionIsReportedAsEnded: one node never had the session, one says that it has
@@ -31,5 +34,51 @@ func TestEndedSessionIsReportedAsEnded(t *testing.T) {
 		if _, err := ses.KeepAlive(ctx); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("got %v, want ErrGone", err)
 		}
+	})
+}
+
+// TestAttemptInAnEndedSessionBlocksNoLaterOne: a caller gives up a permit while c, which is slow, has not answered. c has ended the
+// session when the attempt arrives, so nothing has to be withdrawn there. The session is opened again, and c is asked for the
+// permit as any other node: it has no earlier claim that an attempt would have to wait for.
+func TestAttemptInAnEndedSessionBlocksNoLaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, nil)
+		nodes := r.nodes(nil)
+		tap := locktest.NewTap(nodes[2].Store)
+		slow := make(chan struct{}, 1)
+		tap.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
+			select {
+			case <-slow:
+				time.Sleep(300 * time.Millisecond)
+			default:
+			}
+			return next(ctx, c)
+		}
+		nodes[2].Store = tap
+		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
+		must.OK(t, err)
+		c := r.client(s)
+		other := r.lock("c", c, "other") // keeps the session alive
+		slow <- struct{}{}
+		ctx, giveUp := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err = c.Semaphore("x", 1).Acquire(ctx, 1)
+		giveUp()
+		if err == nil {
+			t.Fatal("a permit without the vote of c, want none: a semaphore needs every node")
+		}
+		r.stores[2].StepClock(20 * time.Second) // ends the session there
+		time.Sleep(10 * time.Second)            // keep-alives open it again
+		r.stores[2].StepClock(-20 * time.Second)
+		time.Sleep(10 * time.Second)
+		if !other.Valid() {
+			t.Fatal("the other lease is lost, want it kept by a and b")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		permit, err := c.Semaphore("x", 1).Acquire(ctx, 1)
+		if err != nil {
+			t.Fatalf("a free semaphore while all nodes answer: %v", err)
+		}
+		must.OK(t, permit.Unlock(t.Context()))
 	})
 }

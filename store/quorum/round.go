@@ -146,9 +146,8 @@ func (w *request) repliedLocked(l *nodeSession, r reply, same bool) {
 	if current {
 		w.learnedLocked(l.n, r)
 	}
-	leaving := s.Leaving()
 	s.Slot, s.err = s.OnReply(r.kind(), r.out.Token, current), r.err
-	if leaving && !s.Leaving() { // it was not asked after all
+	if !s.Leaving() { // it was not asked after all, or the session has ended there
 		w.hasLeftLocked(l.n)
 	}
 }
