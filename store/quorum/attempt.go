@@ -23,11 +23,12 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	}
 	b := s.b
 	defer b.mu.Unlock()
-	if _, tombstoned := b.tombstoned[c.Seq]; tombstoned {
+	if b.tombstoned.has(c.Seq) {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
 	w := b.requests[c.Seq]
 	if w == nil {
+		delete(b.withdrawnBroken, c.Seq) // it may be broken again, which is to be reported
 		w = b.newRequest(c.Seq)
 	} else if w.gone {
 		return driver.Outcome{State: driver.Absent}, nil
@@ -122,7 +123,8 @@ func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Rem
 	b := s.b
 	defer b.mu.Unlock()
 	w := b.requests[d.Seq]
-	if w == nil {
+	forgotten := w == nil
+	if forgotten {
 		w = b.newRequest(d.Seq)
 		w.need = b.s.majority()
 		w.askedEverywhereLocked()
@@ -145,7 +147,7 @@ func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Rem
 		}
 		if enough && (going == 0 || late) {
 			found := w.foundLocked(won)
-			if _, broken := b.withdrawnBroken[d.Seq]; w.confirmed && broken {
+			if _, broken := b.withdrawnBroken[d.Seq]; broken && (w.confirmed || forgotten) {
 				found = driver.WasBroken // at every withdrawal (I4)
 			} else if w.confirmed {
 				found = driver.WasAbsent // it was reported before
@@ -196,7 +198,7 @@ func (w *request) askedEverywhereLocked() {
 // departLocked makes the request go from every node that may have something of it. w.b.mu must be held.
 func (w *request) departLocked(d driver.Withdrawal) {
 	if d.Tombstone {
-		w.b.tombstoned[d.Seq] = struct{}{}
+		w.b.tombstoned.add(d.Seq)
 	}
 	w.gone, w.unconfirmed, w.broken, w.claim.Name = true, false, false, d.Name
 	w.leave = driver.Withdrawal{KeepFor: d.KeepFor, Tombstone: d.Tombstone || w.leave.Tombstone}

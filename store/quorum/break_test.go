@@ -10,6 +10,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // TestLateNewsOfABreakIsOld: a node's answer that reports a broken claim arrives after the
@@ -71,5 +72,52 @@ func TestTheProbeOfABreakLeaves(t *testing.T) {
 		if n := r.taken("x"); n != 0 {
 			t.Errorf("a second after the break x is on %d nodes: %s", n, r.holders("x"))
 		}
+	})
+}
+
+// TestBrokenClaimIsFoundBrokenByEveryWithdrawal: a claim that waited came and went on each node, so that it has another number there
+// than it began with. It is granted, broken and withdrawn, and then forgotten. The second withdrawal asks the nodes for the first
+// number, which none of them knows, and finds the claim broken all the same (I4).
+func TestBrokenClaimIsFoundBrokenByEveryWithdrawal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, &memstore.Options{NoPush: true, NoQueue: true})
+		s := r.store(nil)
+		defer s.Close()
+		ses := opened(t, s, "x")
+		waiting := claim(1)
+		waiting.Queue = true
+		for free := range r.stores { // all others are taken
+			var others []driver.Session
+			for i, store := range r.stores {
+				if i == free {
+					continue
+				}
+				other := opened(t, store, "x")
+				_, err := other.Attempt(t.Context(), claim(1))
+				must.OK(t, err)
+				others = append(others, other)
+			}
+			if got, err := ses.Attempt(t.Context(), waiting); err != nil || got.State != driver.Busy {
+				t.Fatalf("got %+v, %v, want busy", got, err)
+			}
+			time.Sleep(time.Millisecond)
+			for _, other := range others {
+				must.OK(t, other.Close(t.Context()))
+			}
+		}
+		got, err := ses.Attempt(t.Context(), waiting)
+		if err != nil || got.State != driver.Granted {
+			t.Fatalf("got %+v, %v, want it granted", got, err)
+		}
+		time.Sleep(time.Millisecond)
+		_, err = s.Break(t.Context(), "x", got.Token)
+		must.OK(t, err)
+		for i := range 3 {
+			if found, err := ses.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); err != nil || found != driver.WasBroken {
+				t.Errorf("withdrawal %d found %v, %v, want broken", i+1, found, err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		must.OK(t, ses.Close(t.Context()))
 	})
 }

@@ -26,7 +26,7 @@
 // that granted to lift their token above all of them, and counts those that then
 // have the same: two round trips. Why this gives every grant its own token, and
 // every later one a higher one, without any clock while no node loses its data, is in
-// docs/quorum.md.
+// docs/how-it-works.md.
 //
 // # Background work
 //

@@ -35,3 +35,15 @@ func (s *Store) Kept() (claims, owed int) {
 	}
 	return claims, owed
 }
+
+// Tombstones returns how many tombstones the sessions of the store remember.
+func (s *Store) Tombstones() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.sessions {
+		b.mu.Lock()
+		n += len(b.tombstoned.young) + len(b.tombstoned.old)
+		b.mu.Unlock()
+	}
+	return n
+}

@@ -21,10 +21,15 @@ type reclaimed struct {
 }
 
 // countsLocked reports whether the answer is about the session and the claim as they are on the
-// node now: a claim that was withdrawn since is another try. w.b.mu must be held.
+// node now. w.b.mu must be held.
 func (r *reclaimed) countsLocked(w *request, i int) bool {
 	l := w.b.links[r.n]
-	return l.renewal == r.renewal && l.drv != nil && !w.gone && r.asked[i].Claim.Seq == nodeSeq(w.seq, w.slots[r.n].Try)
+	return l.renewal == r.renewal && l.drv != nil && r.wantedLocked(w, i)
+}
+
+// wantedLocked reports whether the i-th of the batch was not withdrawn since: then it is gone, or another try. w.b.mu must be held.
+func (r *reclaimed) wantedLocked(w *request, i int) bool {
+	return !w.gone && r.asked[i].Claim.Seq == nodeSeq(w.seq, w.slots[r.n].Try)
 }
 
 // Reclaim implements driver.Session: every node is asked, and a claim is held if
@@ -109,10 +114,11 @@ func (b *quorumSession) rememberedLocked(held []driver.Held) []*request {
 	requests := make([]*request, len(held))
 	for i, h := range held {
 		w := b.requests[h.Claim.Seq]
-		if _, tombstoned := b.tombstoned[h.Claim.Seq]; tombstoned || w != nil && w.gone {
+		if b.tombstoned.has(h.Claim.Seq) || w != nil && w.gone {
 			continue
 		}
 		if w == nil {
+			delete(b.withdrawnBroken, h.Claim.Seq) // as in Attempt
 			w = b.newRequest(h.Claim.Seq)
 		}
 		w.setLocked(&h.Claim)
@@ -148,14 +154,14 @@ func (l *nodeSession) reclaim(requests []*request, batch []driver.Held, last boo
 	r := reclaimed{answer: answer{l.n, errClosed}, asked: batch, kept: make([]bool, len(batch))}
 	drv := l.opened(&r)
 	if drv != nil {
-		l.reclaimNow(&r, drv, last)
+		l.reclaimNow(&r, drv, requests, last)
 	}
 	if errors.Is(r.err, driver.ErrReset) || errors.Is(r.err, driver.ErrGone) {
 		// The keep-alive that finds this, with which the session is opened again, is still on its way. Claims
 		// of earlier batches are not back on the node, so it must not drop the rest: repair does.
 		if err := l.open(); err == nil {
 			if drv = l.opened(&r); drv != nil {
-				l.reclaimNow(&r, drv, false)
+				l.reclaimNow(&r, drv, requests, false)
 			}
 		}
 	}
@@ -184,15 +190,19 @@ func (l *nodeSession) opened(r *reclaimed) driver.Session {
 	return l.drv
 }
 
-// reclaimNow makes the call.
-func (l *nodeSession) reclaimNow(r *reclaimed, drv driver.Session, last bool) {
+// reclaimNow makes the call, without what was withdrawn since the batch was begun. The withdrawal may have found
+// the claim on the node, or left a tombstone, and the node has lost either with its data or with the session: the claim would be back,
+// and nobody would withdraw it again.
+func (l *nodeSession) reclaimNow(r *reclaimed, drv driver.Session, requests []*request, last bool) {
 	var asked []driver.Held
 	var index []int
+	l.b.mu.Lock()
 	for i, h := range r.asked {
-		if h.Token > 0 {
+		if h.Token > 0 && r.wantedLocked(requests[i], i) {
 			asked, index = append(asked, h), append(index, i)
 		}
 	}
+	l.b.mu.Unlock()
 	var kept []bool
 	r.err = l.call(r.renewal, func(ctx context.Context) (err error) {
 		kept, err = drv.Reclaim(ctx, asked, last)

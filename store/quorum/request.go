@@ -53,7 +53,6 @@ type slot struct {
 func (b *quorumSession) newRequest(seq uint64) *request {
 	w := &request{b: b, seq: seq, slots: make([]slot, len(b.links))}
 	b.requests[seq] = w
-	delete(b.withdrawnBroken, seq)
 	return w
 }
 

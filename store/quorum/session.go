@@ -42,7 +42,7 @@ type quorumSession struct {
 	base       stamp
 	clock      stamp // the last one used
 	requests   map[uint64]*request
-	tombstoned map[uint64]struct{}
+	tombstoned tombstones
 	// withdrawnBroken are broken claims whose withdrawal found that: a node may still be
 	// reporting them, in an answer from before. Operators break few.
 	withdrawnBroken map[uint64]struct{}
@@ -115,7 +115,7 @@ func (s *Store) quorumSession(req driver.OpenRequest) *quorumSession {
 	defer s.mu.Unlock()
 	b := s.sessions[key]
 	if b == nil || b.isEnded() {
-		b = &quorumSession{s: s, key: key, requests: map[uint64]*request{}, tombstoned: map[uint64]struct{}{}, withdrawnBroken: map[uint64]struct{}{}, groups: map[vote.Group]int{}}
+		b = &quorumSession{s: s, key: key, requests: map[uint64]*request{}, withdrawnBroken: map[uint64]struct{}{}, groups: map[vote.Group]int{}}
 		for n := range s.nodes {
 			b.links = append(b.links, newNodeSession(b, n, s.sessions[key]))
 		}
