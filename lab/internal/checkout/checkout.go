@@ -8,9 +8,12 @@ package checkout
 import (
 	"errors"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -53,10 +56,12 @@ func Top() (string, error) {
 	return top, nil
 }
 
-// measured is what every store is used through. Tests, and what tests alone import, change no result.
+// measured is what every store is used through. Tests, and what tests alone import, change no result. Nor does what Check
+// says of the settings of a server: judge.go has the words, and no lock depends on them.
 var measured = []string{
 	":(top,glob)*.go", ":(top)driver/*.go", ":(top)internal/core/*.go",
 	":(top,exclude)*_test.go", ":(top,exclude)driver/drivertest", ":(top,exclude,glob)store/*/internal/*test/**",
+	":(top,exclude,glob)store/**/judge.go",
 }
 
 // Older says why a result of a commit is not one of the code that is checked out in a folder of the repository, or "". The
@@ -75,11 +80,38 @@ func Older(dir, commit string, folders ...string) (string, error) {
 	if _, err := git(dir, "rev-parse", "--verify", "--quiet", commit+"^{commit}"); err != nil {
 		return "is of " + commit + ", which is not here", nil
 	}
-	changed, err := git(dir, append([]string{"diff", "--name-only", commit, "HEAD", "--"}, paths...)...)
+	changed, err := git(dir, append([]string{"diff", "--name-only", "--no-renames", commit, "HEAD", "--"}, paths...)...)
 	if err != nil || changed == "" {
 		return "", err
 	}
-	return fmt.Sprintf("is of %s, and %d files that it measures have changed", commit, len(strings.Split(changed, "\n"))), nil
+	files := slices.DeleteFunc(strings.Split(changed, "\n"), func(file string) bool {
+		return strings.HasSuffix(file, ".go") && slices.Equal(code(dir, commit, file), code(dir, "HEAD", file))
+	})
+	if len(files) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("is of %s, and %d files that it measures have changed", commit, len(files)), nil
+}
+
+// code is what a file of Go has in a commit besides comments, except those that the compiler reads. It is empty for a file
+// that is not there.
+func code(dir, commit, file string) (tokens []string) {
+	text, err := git(dir, "show", commit+":"+file)
+	if err != nil {
+		return nil
+	}
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile(file, -1, len(text)), []byte(text), nil, scanner.ScanComments)
+	for {
+		_, kind, literal := s.Scan()
+		switch {
+		case kind == token.EOF:
+			return tokens
+		case kind == token.COMMENT && !strings.HasPrefix(literal, "//go:"):
+		default:
+			tokens = append(tokens, kind.String()+literal)
+		}
+	}
 }
 
 func git(dir string, args ...string) (string, error) {

@@ -92,7 +92,7 @@ func TestOlder(t *testing.T) {
 		must.OK(t, err)
 		return why
 	}
-	for _, file := range []string{"store/redis/lock_test.go", "store/README.md", "cmd/main.go", "driver/drivertest/a.go", "store/redis/internal/redistest/a.go"} {
+	for _, file := range []string{"store/redis/lock_test.go", "store/README.md", "cmd/main.go", "driver/drivertest/a.go", "store/redis/internal/redistest/a.go", "store/redis/internal/native/judge.go"} {
 		if r.commit(file, "1"); older("store") != "" {
 			t.Errorf("%s made it older: %s", file, older("store"))
 		}
@@ -114,5 +114,19 @@ func TestOlder(t *testing.T) {
 	}
 	if _, err := Older(r.dir, measured, "moved"); err == nil {
 		t.Error("a folder that has moved was accepted: its changes would not be noticed")
+	}
+	r.commit("store/redis/a.go", "package a\n\nvar d = `1`\n")
+	measured = Commit(r.dir)
+	for _, c := range []struct {
+		text  string
+		older bool
+	}{
+		{"package a // b\n\n// c\nvar d = `1`\n", false}, {"package a\n\nvar d = `2`\n", true}, {"package a\n\n//go:embed e\nvar d = `1`\n", true},
+	} {
+		r.commit("store/redis/a.go", c.text)
+		if why := older("store"); (why != "") != c.older {
+			t.Errorf("%q: got %q, want older %v", c.text, why, c.older)
+		}
+		r.do("reset", "-q", "--hard", "HEAD~1")
 	}
 }
