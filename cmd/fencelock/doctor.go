@@ -58,8 +58,9 @@ a severity, the reason, and the setting to change.
 
 It acquires and releases a lock that no other client uses, to see that locks work. So it
 asks for what its URL asks for, as a program would: with grace=true or a longer max_ttl
-the namespace has that from then on, and one that no program has used is set up. Give it
-the URL of the program with all its parameters. It changes nothing else.
+the namespace has that from then on, and one that no program has used is set up (not with
+several buckets on Redis, whose number cannot be changed). Give it the URL of the program
+with all its parameters. It changes nothing else.
 
 A note about data-loss is normal on a server that keeps its data in memory;
 --correctness makes it a danger.

@@ -141,7 +141,7 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 			"add grace=true to the URL (Options{Grace: true}), or check tokens at the resource")
 	case !bound && mode != "cluster": // a master of a cluster that is cut off from the others stops by itself
 		add(driver.Warning, "min-replicas", "it has "+replicas(n)+" and writes without them: cut off together with a holder it would keep that lease alive without end, while a replica is promoted and grants the lock again after the grace",
-			"CONFIG SET min-replicas-to-write 1, or more, so that a master which is cut off stops; keep min-replicas-max-lag below down-after-milliseconds of the sentinels")
+			"CONFIG SET min-replicas-to-write 1, or more, but below the number of replicas (add one first if there is only 1): a master with fewer in reach then refuses all writes, so that one which is cut off stops; keep min-replicas-max-lag below down-after-milliseconds of the sentinels")
 	case s.Caps().MaxTTL <= s.longestTTL():
 		add(driver.Warning, "margin", fmt.Sprintf("it has %s and max_ttl is %v, not longer than the TTL: a master that was replaced must stop writing at once, or a lease that it keeps alive may overlap with the next one", replicas(n), s.Caps().MaxTTL),
 			"set max_ttl in all processes to the TTL plus the time in which such a master stops (min-replicas-max-lag, or half of cluster-node-timeout), for example max_ttl=30s with a TTL of 15s")
@@ -167,7 +167,7 @@ func (s *Store) judgeMemory(f facts, add adder) {
 	case strings.HasPrefix(policy, "allkeys-") && number(f.info["maxmemory"]) > 0:
 		// With grace or without: an evicted lock is granted to a second process at once, and no call tells the first one.
 		add(driver.Danger, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and so single locks: another process is then granted the lock, and its holder is not told",
-			"CONFIG SET maxmemory-policy noeviction, or keep locks on a dedicated server")
+			"keep locks on a dedicated server; or CONFIG SET maxmemory-policy noeviction, if all programs on this one can bear that their writes fail when memory is full")
 	case strings.HasPrefix(policy, "allkeys-"):
 		add(driver.Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",
 			"CONFIG SET maxmemory-policy noeviction")
