@@ -107,14 +107,14 @@ func (s *Store) waiters(got map[int]driver.Status) (all []driver.Waiter) {
 	longest := -1
 	for n, st := range got {
 		for _, w := range st.Waiters {
-			count[keyOf(w.Claim, false)]++
+			count[keyOf(w.Claim)]++
 		}
 		if longest < 0 || len(st.Waiters) > len(got[longest].Waiters) || len(st.Waiters) == len(got[longest].Waiters) && n < longest {
 			longest = n
 		}
 	}
 	for _, w := range got[longest].Waiters {
-		if count[keyOf(w.Claim, false)] >= s.majority() {
+		if count[keyOf(w.Claim)] >= s.majority() {
 			w.Claim.Seq = coreSeq(w.Claim.Seq)
 			all = append(all, w)
 		}

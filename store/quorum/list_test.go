@@ -165,3 +165,34 @@ func TestListNeedsAMajority(t *testing.T) {
 		}
 	})
 }
+
+// TestKeptReadersAreTwo: two readers have ended, and the lock is kept for both by their MinHold. Each is shown, and a break of one leaves the other.
+func TestKeptReadersAreTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		s := r.store(nil)
+		defer s.Close()
+		var tokens []driver.Token
+		for range 2 {
+			reader := opened(t, s, "x")
+			c := claim(1)
+			c.Terms = &driver.Terms{Mode: driver.Shared, Weight: 1, MinHold: time.Hour, Record: &driver.Record{Owner: "reader"}}
+			got, err := reader.Attempt(t.Context(), c)
+			must.OK(t, err)
+			time.Sleep(time.Second)
+			tokens = append(tokens, got.Token)
+			must.OK(t, reader.Close(t.Context()))
+		}
+		st, err := s.Inspect(t.Context(), "x")
+		if err != nil || len(st.Holders) != 2 {
+			t.Errorf("got %v, %v, want two that are kept", st.Holders, err)
+		}
+		_, err = s.Break(t.Context(), "x", tokens[1])
+		must.OK(t, err)
+		for i, want := range []string{"a b c", ""} {
+			if got := r.on("x", tokens[i]); got != want {
+				t.Errorf("after the break of the second, reader %d is on %q, want %q", i+1, got, want)
+			}
+		}
+	})
+}

@@ -17,10 +17,19 @@ type claimKey struct {
 	session driver.SessionID
 	seq     uint64
 	kept    bool
+	token   driver.Token // of a lock that is kept: it has no session
 }
 
-func keyOf(id driver.ClaimID, kept bool) claimKey {
-	return claimKey{origin(id.Session), coreSeq(id.Seq), kept}
+func keyOf(id driver.ClaimID) claimKey {
+	return claimKey{session: origin(id.Session), seq: coreSeq(id.Seq)}
+}
+
+func keyOfHolder(h driver.Holder) claimKey {
+	k := keyOf(h.Claim)
+	if h.Kept {
+		k.kept, k.token = true, h.Token.Base()
+	}
+	return k
 }
 
 // grantOn is one claim as several nodes show it.
@@ -35,7 +44,7 @@ func merged(lists map[int][]driver.Holder) (all []*grantOn) {
 	at := map[claimKey]*grantOn{}
 	for _, n := range nodesOf(lists) {
 		for _, h := range lists[n] {
-			k := keyOf(h.Claim, h.Kept)
+			k := keyOfHolder(h)
 			g := at[k]
 			if g == nil {
 				g = &grantOn{key: k}
