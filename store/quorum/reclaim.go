@@ -124,7 +124,7 @@ func (b *quorumSession) rememberedLocked(held []driver.Held) []*request {
 		w.setLocked(&h.Claim)
 		w.claim.Queue = false
 		// Until the nodes have answered it stays where it is.
-		w.known, w.unconfirmed = true, !w.won
+		w.known, w.unconfirmed, w.held = true, !w.won, true
 		w.token = h.Token.Base()
 		requests[i] = w
 	}

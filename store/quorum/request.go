@@ -26,6 +26,7 @@ type request struct {
 	broken    bool // an operator broke it; it does not count, and waits to be withdrawn
 	confirmed bool // its withdrawal was confirmed to the core
 	keeping   bool // it was held, and its withdrawal leaves the lock taken
+	held      bool // it has won, or was reclaimed: its MinHold counts
 	// unconfirmed is set when the session was opened again after a data loss and the
 	// core has not asked for the claim since: it does not count, and it stays where it is.
 	unconfirmed bool

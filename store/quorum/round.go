@@ -310,7 +310,7 @@ func (w *request) winLocked(v vote.Verdict) {
 			nodes = nodes.With(n) // asked again, and not answered yet
 		}
 	}
-	w.token = v.Token
+	w.token, w.held = v.Token, true
 	w.countLocked(true, nodes)
 	out := driver.Outcome{State: driver.Granted, Token: v.Token}
 	for n := range w.slots {

@@ -58,7 +58,11 @@ func (w *request) withdrawAtLocked(n int) {
 	d.Tombstone = d.Tombstone || s.Tombstone()
 	w.leavesLocked(n)
 	drv, renewal := l.drv, l.renewal
-	w.b.s.background.run(func() { l.withdraw(w, d, drv, renewal) })
+	var void driver.Token // of a grant that must not be kept for its MinHold
+	if w.claim.Terms.MinHold > 0 && !w.held && s.Standing == vote.Granted {
+		void = s.Token
+	}
+	w.b.s.background.run(func() { l.withdraw(w, d, drv, renewal, void) })
 }
 
 // leavesLocked makes attempts for the same name on the node wait. w.b.mu must be held.
@@ -83,12 +87,15 @@ func (w *request) hasLeftLocked(n int) {
 }
 
 // withdraw makes the call and takes note of the answer.
-func (l *nodeSession) withdraw(w *request, d driver.Withdrawal, drv driver.Session, renewal int) {
+func (l *nodeSession) withdraw(w *request, d driver.Withdrawal, drv driver.Session, renewal int, void driver.Token) {
 	var found driver.Removed
 	err := l.call(renewal, func(ctx context.Context) (err error) {
 		found, err = drv.Withdraw(ctx, d)
 		return err
 	})
+	if void > 0 && err == nil && found == driver.WasGranted {
+		l.unkeep(d.Name, void)
+	}
 	b := l.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,4 +136,27 @@ func (w *request) withdrawnStepLocked(err error) {
 	}
 	w.wakeLocked()
 	w.tidyLocked()
+}
+
+// unkeep frees on the node what a claim that did not win left taken there by its MinHold: it never held the lock, so
+// the lock must not stay taken for it. If that fails, it stays taken until the MinHold ends.
+func (l *nodeSession) unkeep(name string, token driver.Token) {
+	ctx := l.b.s.bound()
+	st, err := l.store().Inspect(ctx, name)
+	mine, others := 0, 0 // a grant that shares the token by re-entry must stay
+	for _, h := range st.Holders {
+		switch {
+		case h.Token.Base() != token.Base():
+		case h.Kept:
+			mine++
+		default:
+			others++
+		}
+	}
+	if err == nil && mine == 1 && others == 0 {
+		_, err = l.store().Break(ctx, name, token)
+	}
+	if !errors.Is(err, driver.ErrNotHeld) {
+		l.b.s.health.answered(l.n, err)
+	}
 }
