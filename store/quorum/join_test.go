@@ -3,6 +3,7 @@
 package quorum_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -107,5 +108,33 @@ func TestGuaranteesNameTheClock(t *testing.T) {
 		if plain := newRig(t, 3, nil).process(nil, nil).Guarantees(); plain.SurvivesCrash || !strings.Contains(plain.String(), "token order is not promised") {
 			t.Errorf("nodes without grace are praised:\n%s", plain)
 		}
+	})
+}
+
+// TestNodeThatIsBackJoinsBesideAWaiter: c was cut off for longer than a TTL and has ended the holder's session. Another process waits
+// for the lock and sees c back first: it gets the vote of c, gives it back, and must not ask again at once for as long as it waits,
+// or the holder never gets c, and loses its lease with the next node.
+func TestNodeThatIsBackJoinsBesideAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		back := func(c time.Duration) map[int]faultstore.Fault {
+			return map[int]faultstore.Fault{0: away(5*time.Minute, time.Hour), 2: away(time.Second, c)}
+		}
+		held := r.lock("holder", r.process(back(70*time.Second), nil), "x")
+		time.Sleep(300 * time.Millisecond)
+		waiter := r.process(back(time.Minute), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+		defer cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = waiter.Mutex("x").Lock(ctx)
+		}()
+		time.Sleep(time.Until(r.began.Add(6 * time.Minute)))
+		if !held.Valid() {
+			t.Errorf("two of three nodes are well, and the lease is lost: %v", held.Err())
+		}
+		cancel()
+		<-ended
 	})
 }

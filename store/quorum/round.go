@@ -21,6 +21,8 @@ const (
 	// maxLifts bounds how often a round lifts: each time another claim on the same
 	// counter may have been faster.
 	maxLifts = 8
+	// maxGivenWay is how often a waiter that gave way asks again at once.
+	maxGivenWay = 8
 )
 
 // errTries is the error of a node where a claim came and went too often; the next claim may.
@@ -41,6 +43,7 @@ type round struct {
 	// gathering is set while a minority has granted and the rest may follow.
 	gathering *time.Timer
 	gather    bool // it took too long: give way
+	gaveWay   int  // how often it did
 }
 
 // askLocked sends the request to a node, unless a call is in flight there. w.b.mu must be held.
@@ -419,9 +422,12 @@ func (w *request) giveWayLocked() {
 		}
 	case r.gather:
 		r.gathering, r.gather = nil, false
+		r.gaveWay++
 		for n := range w.slots {
-			if s := &w.slots[n]; s.Holds() {
-				s.Slot = s.AskAgain() // behind those who wait there, or nobody may ask for the node for a while
+			// Behind those who wait there, or nobody may ask for the node for a while. But a node that the holder lacks is free for
+			// as long as the lock is held, and must be free for the holder: it is asked now and then.
+			if s := &w.slots[n]; s.Holds() && r.gaveWay <= maxGivenWay {
+				s.Slot = s.AskAgain()
 			}
 		}
 		w.yieldLocked()
