@@ -200,6 +200,9 @@ func (w *request) departLocked(d driver.Withdrawal) {
 	if d.Tombstone {
 		w.b.tombstoned.add(d.Seq)
 	}
+	if w.broken {
+		w.b.broken--
+	}
 	w.gone, w.unconfirmed, w.broken, w.claim.Name = true, false, false, d.Name
 	w.leave = driver.Withdrawal{KeepFor: d.KeepFor, Tombstone: d.Tombstone || w.leave.Tombstone}
 	w.keeping = d.KeepFor > 0 && w.won

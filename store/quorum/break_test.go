@@ -3,6 +3,7 @@
 package quorum_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,103 @@ func TestBrokenClaimIsFoundBrokenByEveryWithdrawal(t *testing.T) {
 				t.Errorf("withdrawal %d found %v, %v, want broken", i+1, found, err)
 			}
 			time.Sleep(time.Millisecond)
+		}
+		must.OK(t, ses.Close(t.Context()))
+	})
+}
+
+// TestBreakThatANodeReportsLateIsHeard: an operator breaks a lease on one node, which answers keep-alives a little later than the
+// others. The lease does not count from then on, so its holder must be notified, although each keep-alive is over before that answer.
+func TestBreakThatANodeReportsLateIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		slow := faultstore.On(faultstore.KeepAlive, faultstore.Delay(0, time.Millisecond))
+		held := r.lock("holder", r.process(map[int]faultstore.Fault{0: slow}, nil), "x")
+		time.Sleep(time.Second)
+		_, err := r.stores[0].Break(t.Context(), "x", held.Token())
+		must.OK(t, err)
+		time.Sleep(15 * time.Second)
+		if held.Valid() {
+			t.Error("the holder was not notified within three keep-alives of the break")
+		}
+	})
+}
+
+// TestBrokenVoteIsNoBreakOfItsClaim: a claim waits and has the vote of one node, where an operator breaks it. Nothing was
+// held: the vote is given back, and the claim goes on to wait. Later it is granted, and broken. That is reported.
+func TestBrokenVoteIsNoBreakOfItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, &memstore.Options{NoPush: true, NoQueue: true})
+		s := r.store(map[int]faultstore.Fault{0: faultstore.On(faultstore.Withdraw, faultstore.Delay(50*time.Millisecond, 0))})
+		defer s.Close()
+		others := r.foreign() // on b and c
+		ses := opened(t, s, "x")
+		waiting := claim(1)
+		waiting.Queue = true
+		if got, err := ses.Attempt(t.Context(), waiting); err != nil || got.State != driver.Busy {
+			t.Fatalf("got %+v, %v, want busy", got, err)
+		}
+		st, err := r.stores[0].Inspect(t.Context(), "x")
+		if err != nil || len(st.Holders) != 1 {
+			t.Fatalf("a shows %v, %v, want the vote", st.Holders, err)
+		}
+		_, err = r.stores[0].Break(t.Context(), "x", st.Holders[0].Token)
+		must.OK(t, err)
+		renewal, err := ses.KeepAlive(t.Context())
+		if err != nil || len(renewal.Broken) != 0 {
+			t.Errorf("the keep-alive reported %+v, %v, want no break of a claim that was not granted", renewal, err)
+		}
+		time.Sleep(time.Second)
+		for _, o := range others {
+			must.OK(t, o.Close(t.Context()))
+		}
+		got, err := ses.Attempt(t.Context(), waiting)
+		if err != nil || got.State != driver.Granted {
+			t.Fatalf("got %+v, %v, want it granted", got, err)
+		}
+		time.Sleep(time.Second)
+		_, err = s.Break(t.Context(), "x", got.Token)
+		must.OK(t, err)
+		if renewal, err = ses.KeepAlive(t.Context()); err != nil || !slices.Equal(renewal.Broken, []uint64{1}) {
+			t.Errorf("the keep-alive reported %+v, %v, want claim 1 broken", renewal, err)
+		}
+		must.OK(t, ses.Close(t.Context()))
+	})
+}
+
+// TestLateNewsOfABrokenVoteIsOld: the answer in which a node reports the broken vote arrives when the vote was given back and the claim is
+// granted.
+func TestLateNewsOfABrokenVoteIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, &memstore.Options{NoPush: true, NoQueue: true})
+		s := r.store(map[int]faultstore.Fault{0: faultstore.Any(
+			faultstore.On(faultstore.Withdraw, faultstore.Delay(50*time.Millisecond, 0)),
+			faultstore.On(faultstore.KeepAlive, faultstore.Nth(1, faultstore.Delay(0, 150*time.Millisecond))),
+		)})
+		defer s.Close()
+		others := r.foreign() // on b and c
+		ses := opened(t, s, "x")
+		waiting := claim(1)
+		waiting.Queue = true
+		if got, err := ses.Attempt(t.Context(), waiting); err != nil || got.State != driver.Busy {
+			t.Fatalf("got %+v, %v, want busy", got, err)
+		}
+		st, err := r.stores[0].Inspect(t.Context(), "x")
+		must.OK(t, err)
+		_, err = r.stores[0].Break(t.Context(), "x", st.Holders[0].Token)
+		must.OK(t, err)
+		_, err = ses.KeepAlive(t.Context()) // over before a answers
+		must.OK(t, err)
+		time.Sleep(60 * time.Millisecond) // the vote has been given back
+		for _, o := range others {
+			must.OK(t, o.Close(t.Context()))
+		}
+		if got, err := ses.Attempt(t.Context(), waiting); err != nil || got.State != driver.Granted {
+			t.Fatalf("got %+v, %v, want it granted", got, err)
+		}
+		time.Sleep(time.Second) // a has answered
+		if renewal, err := ses.KeepAlive(t.Context()); err != nil || len(renewal.Broken) != 0 {
+			t.Errorf("the keep-alive reported %+v, %v, want nothing broken", renewal, err)
 		}
 		must.OK(t, ses.Close(t.Context()))
 	})

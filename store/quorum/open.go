@@ -120,6 +120,13 @@ func (b *quorumSession) renewalLocked(since stamp) driver.Renewal {
 			}
 		}
 	}
+	if b.broken > len(seen) { // others were reported by a node that answered too late, or that is away now
+		for seq, w := range b.requests {
+			if w.broken && !seen[seq] {
+				renewal.Broken = append(renewal.Broken, seq)
+			}
+		}
+	}
 	return renewal
 }
 
@@ -131,11 +138,21 @@ func (l *nodeSession) heardBrokenLocked(seqs []uint64) {
 		if _, mended := l.b.withdrawnBroken[coreSeq(node)]; mended || w != nil && w.gone {
 			continue // its withdrawal is on its way, or overtook this answer
 		}
-		l.broken = append(l.broken, coreSeq(node))
-		if w != nil {
+		switch {
+		case w == nil:
+		case tryOf(node) != w.slots[l.n].Try:
+			continue // a vote that was given back
+		case !w.won && !w.unconfirmed && !w.broken: // a vote is no grant: it is given back, and the node asked again
+			s := &w.slots[l.n]
+			s.Slot = s.Yield(false).AskAgain()
+			w.withdrawAtLocked(l.n)
+			continue
+		case !w.broken:
 			w.broken = true
+			l.b.broken++
 			w.countLocked(false, 0)
 		}
+		l.broken = append(l.broken, coreSeq(node))
 	}
 }
 

@@ -46,6 +46,7 @@ type quorumSession struct {
 	// withdrawnBroken are broken claims whose withdrawal found that: a node may still be
 	// reporting them, in an answer from before. Operators break few.
 	withdrawnBroken map[uint64]struct{}
+	broken          int                // how many requests are broken and not withdrawn
 	wanted          func(seq uint64)   // of the last Open
 	groups          map[vote.Group]int // of the claims that have won, how many on which nodes
 }

@@ -114,7 +114,7 @@ func (l *nodeSession) withdraw(w *request, d driver.Withdrawal, drv driver.Sessi
 	s.Slot, s.err = s.OnWithdrawn(kind, found, d.KeepFor > 0), err
 	if kind == vote.WithdrawnOK {
 		s.out = driver.Outcome{}
-		if found == driver.WasBroken {
+		if found == driver.WasBroken && w.gone { // what a waiter gave back is not its claim: that may be broken later
 			b.withdrawnBroken[w.seq] = struct{}{}
 		}
 		if s.Again && !w.gone && w.round != nil {
