@@ -15,9 +15,10 @@ million:
 model-redis:
 	go run ./lab/models/redismodel/check
 
-# Measure the quorum: a million schedules, five servers.
+# Measure the quorum: a million schedules, a thousand that settle, five servers.
 figures-quorum:
 	go run ./store/quorum/internal/modelcheck -walks 1000000
+	go test ./store/quorum -count=1 -timeout 30m -run '^TestSettles$$' -quorum.settle=1000
 	go test ./lab/e2e/quorum -count=1 -run 'TestQuorumRoundTrips|TestQuorumTokensUnderFire|TestQuorumFigures' -quorum.figures -v
 
 # What was found and is held by tests: findings, failbacks, all mutants; half an hour. figures-core runs the schedules of the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -273,7 +274,12 @@ func (w *request) reclaimLocked(i int, got map[int]reclaimed) bool {
 func (b *quorumSession) dropUnknownLocked() {
 	for _, w := range b.requests {
 		if !w.known && !w.gone {
-			w.departLocked(driver.Withdrawal{Seq: w.seq, Name: w.claim.Name})
+			// A node where it came and went may have a tombstone, and would refuse it for as long as the core asks for it under this number.
+			// So it must take another one.
+			tombstone := w.triedLocked() || slices.ContainsFunc(w.slots, func(s slot) bool { return s.Tombstone() })
+			w.dropped = true
+			w.departLocked(driver.Withdrawal{Seq: w.seq, Name: w.claim.Name, Tombstone: tombstone})
+			w.tidyLocked() // it may have been on no node
 		}
 	}
 }

@@ -25,6 +25,7 @@ type request struct {
 	leave     driver.Withdrawal
 	broken    bool // an operator broke it; it does not count, and waits to be withdrawn
 	confirmed bool // its withdrawal was confirmed to the core
+	dropped   bool // it is withdrawn because the core did not ask for it when the session was opened again
 	keeping   bool // it was held, and its withdrawal leaves the lock taken
 	held      bool // it has won, or was reclaimed: its MinHold counts
 	// unconfirmed is set when the session was opened again after a data loss and the
@@ -102,7 +103,7 @@ func (w *request) leftNodeLocked(n int, reset bool) {
 		w.countLocked(true, w.counted.Without(n))
 	}
 	w.wakeLocked()
-	if w.confirmed { // one that the core still withdraws stays: a reclaim that was sent before must find it
+	if w.confirmed || w.dropped || !w.gone { // one that the core still withdraws stays: a reclaim that was sent before must find it
 		w.tidyLocked()
 	}
 }

@@ -104,8 +104,10 @@ func (l *nodeSession) withdraw(w *request, d driver.Withdrawal, drv driver.Sessi
 	defer l.sweptOneLocked(s, err)
 	kind := vote.WithdrawnOK
 	switch {
-	case errors.Is(err, driver.ErrGone) || l.renewal != renewal && l.at != vote.Reset:
+	case s.Removal == vote.Moot || l.renewal == renewal && errors.Is(err, driver.ErrGone):
 		kind = vote.WithdrawnEnded
+	case l.renewal != renewal && l.at != vote.Reset: // what it removed may have been put back since the session was opened again
+		kind, err = vote.WithdrawnUnknown, driver.ErrUnknown
 	case errors.Is(err, driver.ErrUnknown):
 		kind = vote.WithdrawnUnknown
 	case err != nil:

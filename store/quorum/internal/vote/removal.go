@@ -91,7 +91,7 @@ func (s Slot) Leaving() bool {
 
 // Tombstone reports whether the withdrawal must leave a tombstone, because a call may arrive
 // at the node after it.
-func (s Slot) Tombstone() bool { return s.Late || s.Reclaims > 0 }
+func (s Slot) Tombstone() bool { return s.Late || s.Stray || s.Reclaims > 0 }
 
 // Leave makes the claim go from the node because its holder or waiter withdraws it.
 // present reports whether the node may have anything of the session. While an attempt is in
@@ -112,7 +112,7 @@ func (s Slot) Leave(present bool) Slot {
 // Yield makes a claim that did not win go from a node that granted it, or may have. Where
 // it is queued it stays; stays reports whether it may be queued.
 func (s Slot) Yield(stays bool) Slot {
-	if s.Standing == Granted || s.Late && !stays {
+	if s.Standing == Granted || (s.Late || s.Stray) && !stays {
 		return s.due()
 	}
 	return s
@@ -144,7 +144,7 @@ func (s Slot) Withdraw(at NodeSession) (Slot, bool) {
 	case at == Reset:
 		return s, false
 	case !at.Open():
-		s.Removal, s.Late, s.Standing = NotDue, false, Absent
+		s.Removal, s.Late, s.Stray, s.Standing = NotDue, false, false, Absent
 		return s, false
 	case s.Removal == Unanswered:
 		s.Removal = Resent
@@ -166,12 +166,12 @@ func (s Slot) OnWithdrawn(w Withdrawn, found driver.Removed, keep bool) Slot {
 		if keep && (found == driver.WasGranted || found == driver.WasAbsent && s.Had && sent == Resent) {
 			s.Removal = Kept
 		}
-		s.Standing, s.Token, s.Late, s.Found = Absent, 0, false, found
+		s.Standing, s.Token, s.Late, s.Stray, s.Found = Absent, 0, false, false, found
 		s.Lost, s.Counted = 0, false
 		s.Try++
 		s.Asked = 0
 	case WithdrawnEnded:
-		s.Removal, s.Standing, s.Late = NotDue, Absent, false
+		s.Removal, s.Standing, s.Late, s.Stray = NotDue, Absent, false, false
 	default:
 		switch {
 		case sent == Moot:

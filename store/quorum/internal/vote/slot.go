@@ -26,6 +26,8 @@ type Slot struct {
 	// Late is set when an attempt may still arrive at the node, or may have been granted
 	// although its answer never came.
 	Late bool
+	// Stray is set when a call whose answer never came may still arrive at the node, whatever a later one found.
+	Stray bool
 	// Again is set when a round needs the node asked after the claim was withdrawn there.
 	Again bool
 	// Had is set if the claim was granted there when its withdrawal was asked for, and
@@ -166,7 +168,7 @@ func (s Slot) OnReply(r Reply, token driver.Token, current bool) Slot {
 // nothing has to be withdrawn there: a node that is away would otherwise keep every claim
 // of that time in the memory of the process.
 func (s Slot) notAsked() Slot {
-	if s.Asked--; s.Asked == 0 && s.Removal == Due && !s.Late {
+	if s.Asked--; s.Asked == 0 && s.Removal == Due && !s.Late && !s.Stray {
 		s.Removal = NotDue
 	}
 	return s
@@ -177,6 +179,8 @@ func (s Slot) notAsked() Slot {
 func (s Slot) learn(r Reply, token driver.Token) Slot {
 	if r.answered() {
 		s.Late, s.Lost, s.Counted = false, 0, false
+	} else if s.Standing == Granted {
+		s.Late = true // it did not answer, and still has what it granted before
 	}
 	switch r {
 	case ReplyGranted:
@@ -191,7 +195,7 @@ func (s Slot) learn(r Reply, token driver.Token) Slot {
 		s.Standing = Denied
 	default:
 		s.Standing = Unreachable
-		s.Late = s.Late || r == ReplyUnknown
+		s.Late, s.Stray = s.Late || r == ReplyUnknown, s.Stray || r == ReplyUnknown
 	}
 	return s
 }
@@ -223,7 +227,7 @@ func (s Slot) SessionLost(reset, held, counted bool) Slot {
 	if !reset {
 		return t
 	}
-	t.Late = s.Late
+	t.Late, t.Stray = s.Late, s.Stray
 	if s.Standing == Granted {
 		s.Lost, s.Counted = s.Token, s.Counted || counted
 	}
@@ -263,7 +267,7 @@ func (s Slot) Reclaim() Slot {
 // arrive.
 func (s Slot) ReclaimEnded(try uint16, unknown bool) Slot {
 	s.Reclaims--
-	s.Late = s.Late || unknown && try == s.Try
+	s.Late, s.Stray = s.Late || unknown && try == s.Try, s.Stray || unknown && try == s.Try
 	return s
 }
 
@@ -338,5 +342,5 @@ func (s Slot) Holds() bool { return s.Standing == Granted && !s.Leaving() }
 // Free reports whether the node has, and can get, nothing of the claim that has to be
 // withdrawn. present reports whether the node may have anything of the session.
 func (s Slot) Free(present bool) bool {
-	return s.Call == Idle && !(present && (s.Leaving() || s.Late || s.Standing == Granted || s.Standing == Queued))
+	return s.Call == Idle && !(present && (s.Leaving() || s.Late || s.Stray || s.Standing == Granted || s.Standing == Queued))
 }
