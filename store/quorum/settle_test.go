@@ -25,6 +25,7 @@ var (
 // settling is one schedule: what is drawn before it begins, and what came of it.
 type settling struct {
 	*rig
+	seed    uint64
 	r       *rand.Rand
 	ttl     time.Duration
 	grace   bool
@@ -64,7 +65,7 @@ func TestSettles(t *testing.T) {
 
 func settle(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
-	g := &settling{r: r, grace: r.IntN(3) > 0, ttl: 3 * time.Second, history: map[string][]held{}, broken: map[fencelock.Token]bool{}}
+	g := &settling{seed: seed, r: r, grace: r.IntN(3) > 0, ttl: 3 * time.Second, history: map[string][]held{}, broken: map[fencelock.Token]bool{}}
 	n := 3 + 2*r.IntN(2)
 	opts := memstore.Options{Grace: g.grace, MaxTTL: settleMax, NoPush: r.IntN(4) == 0, NoQueue: r.IntN(4) == 0}
 	g.rig = newRig(t, n, &opts)
@@ -91,24 +92,7 @@ func settle(t *testing.T, seed uint64) {
 		c := g.with(s, &fencelock.Options{TTL: g.ttl})
 		stores, clients = append(stores, s), append(clients, c)
 		keeping.Go(func() { g.keep(over, c, who) })
-		for hand := range 1 + r.IntN(4) {
-			p := rand.New(rand.NewPCG(seed, uint64(100+10*who+hand)))
-			work.Go(func() {
-				for ctx.Err() == nil {
-					g.turn(ctx, c, who, p)
-					time.Sleep(time.Duration(p.IntN(200)) * time.Millisecond)
-				}
-			})
-		}
-		for i := range r.IntN(3) { // just before something happens to a node, with names that nothing locks later: that may repair them
-			at := max(0, storms[r.IntN(len(storms))].at-time.Duration(r.IntN(2000))*time.Millisecond)
-			var names []string
-			for k := range []int{10, 30, 200}[r.IntN(3)] { // 200 are more than one batch of repeated withdrawals
-				names = append(names, fmt.Sprintf("many/%d/%d/%d", who, i, k))
-			}
-			g.names = append(g.names, names...)
-			work.Go(func() { g.many(at, c, names, rand.New(rand.NewPCG(seed, uint64(200+10*who+i)))) })
-		}
+		g.busy(ctx, c, who, storms, &work)
 	}
 	for _, s := range storms {
 		work.Go(func() { g.strike(s) })
@@ -132,6 +116,28 @@ func settle(t *testing.T, seed uint64) {
 	keeping.Wait()
 }
 
+// busy lets a process work: some hands, each of which takes one lock after the other, and some bursts of many locks.
+func (g *settling) busy(ctx context.Context, c *fencelock.Client, who int, storms []storm, work *sync.WaitGroup) {
+	for hand := range 1 + g.r.IntN(4) {
+		p := rand.New(rand.NewPCG(g.seed, uint64(100+10*who+hand)))
+		work.Go(func() {
+			for ctx.Err() == nil {
+				g.turn(ctx, c, who, p)
+				time.Sleep(time.Duration(p.IntN(200)) * time.Millisecond)
+			}
+		})
+	}
+	for i := range g.r.IntN(3) { // just before something happens to a node, with names that nothing locks later: that may repair them
+		at := max(0, storms[g.r.IntN(len(storms))].at-time.Duration(g.r.IntN(2000))*time.Millisecond)
+		var names []string
+		for k := range []int{10, 30, 200}[g.r.IntN(3)] { // 200 are more than one batch of repeated withdrawals
+			names = append(names, fmt.Sprintf("many/%d/%d/%d", who, i, k))
+		}
+		g.names = append(g.names, names...)
+		work.Go(func() { g.many(at, c, names, rand.New(rand.NewPCG(g.seed, uint64(200+10*who+i)))) })
+	}
+}
+
 // keep holds one lock, so that the session is kept alive.
 func (g *settling) keep(ctx context.Context, c *fencelock.Client, who int) {
 	for ctx.Err() == nil {
@@ -149,26 +155,19 @@ func (g *settling) keep(ctx context.Context, c *fencelock.Client, who int) {
 	}
 }
 
-// turn takes a lock, holds it for a time and gives it back.
-func (g *settling) turn(ctx context.Context, c *fencelock.Client, who int, p *rand.Rand) {
-	ms := func(n int) time.Duration { return time.Duration(1+p.IntN(n)) * time.Millisecond }
-	wait := []time.Duration{ms(30), ms(300), ms(3000), 10 * time.Second}[p.IntN(4)]
-	ctx, giveUp := context.WithTimeout(ctx, wait)
-	defer giveUp()
+// upTo is a time of at most n milliseconds.
+func upTo(p *rand.Rand, n int) time.Duration { return time.Duration(1+p.IntN(n)) * time.Millisecond }
+
+// take takes a lock in one of the ways of its kind, and reports whether nobody else may have it.
+func take(ctx context.Context, c *fencelock.Client, kind, name string, p *rand.Rand) (l *fencelock.Lease, exclusive bool, err error) {
 	try := p.IntN(4) == 0
 	var opts []fencelock.LockOption
 	switch p.IntN(12) {
 	case 0:
-		opts = append(opts, fencelock.MaxHold(ms(1000)))
+		opts = append(opts, fencelock.MaxHold(upTo(p, 1000)))
 	case 1:
-		opts = append(opts, fencelock.MinHold(ms(1000)))
+		opts = append(opts, fencelock.MinHold(upTo(p, 1000)))
 	}
-	kind := kinds[p.IntN(len(kinds))]
-	name := kind + fmt.Sprint(p.IntN(4))
-	h := held{who: who, from: time.Since(g.began)}
-	var l *fencelock.Lease
-	var err error
-	exclusive := false
 	switch {
 	case kind == "sem" && try:
 		l, err = c.Semaphore(name, 2).TryAcquire(ctx, 1)
@@ -189,6 +188,18 @@ func (g *settling) turn(ctx context.Context, c *fencelock.Client, who int, p *ra
 		l, err = c.Mutex(name, opts...).Lock(ctx)
 		exclusive = true
 	}
+	return l, exclusive, err
+}
+
+// turn takes a lock, holds it for a time and gives it back.
+func (g *settling) turn(ctx context.Context, c *fencelock.Client, who int, p *rand.Rand) {
+	wait := []time.Duration{upTo(p, 30), upTo(p, 300), upTo(p, 3000), 10 * time.Second}[p.IntN(4)]
+	ctx, giveUp := context.WithTimeout(ctx, wait)
+	defer giveUp()
+	kind := kinds[p.IntN(len(kinds))]
+	name := kind + fmt.Sprint(p.IntN(4))
+	h := held{who: who, from: time.Since(g.began)}
+	l, exclusive, err := take(ctx, c, kind, name, p)
 	if err != nil {
 		g.log("process %d does not get %s within %v: %.200s", who, name, time.Since(g.began)-h.from, err)
 		return
@@ -200,7 +211,7 @@ func (g *settling) turn(ctx context.Context, c *fencelock.Client, who int, p *ra
 	}
 	select {
 	case <-l.Context().Done():
-	case <-time.After(ms([]int{2, 300, 1500}[p.IntN(3)])):
+	case <-time.After(upTo(p, []int{2, 300, 1500}[p.IntN(3)])):
 	}
 	h.till = time.Since(g.began)
 	if exclusive {
@@ -208,7 +219,7 @@ func (g *settling) turn(ctx context.Context, c *fencelock.Client, who int, p *ra
 		g.history[name] = append(g.history[name], h)
 		g.guard.Unlock()
 	}
-	patience, stop := context.WithTimeout(context.Background(), []time.Duration{0, ms(100), time.Minute}[p.IntN(3)])
+	patience, stop := context.WithTimeout(context.Background(), []time.Duration{0, upTo(p, 100), time.Minute}[p.IntN(3)])
 	defer stop()
 	err = l.Unlock(patience)
 	g.log("process %d unlocks %s with token %v: %v", who, name, l.Token(), err)
