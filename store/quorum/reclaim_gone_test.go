@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,13 +88,13 @@ func TestForgottenClaimIsNotReclaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
 		sent, let := make(chan struct{}), make(chan struct{})
-		calls := 0
+		var calls atomic.Int32
 		s := r.through(func(c *locktest.Tap) {
 			c.OnReclaim = func(ctx context.Context, held []driver.Held, last bool, next locktest.ReclaimFunc) ([]bool, error) {
 				if !named(held, "x") {
 					return next(ctx, held, last)
 				}
-				if calls++; calls == 1 {
+				if calls.Add(1) == 1 {
 					close(sent)
 					<-let
 					return next(ctx, held, last)
@@ -102,7 +103,7 @@ func TestForgottenClaimIsNotReclaimed(t *testing.T) {
 				return nil, fmt.Errorf("%w: its reply is lost: %v", driver.ErrUnknown, err)
 			}
 			c.OnWithdraw = func(ctx context.Context, d driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
-				if calls == 1 {
+				if calls.Load() == 1 {
 					return driver.WasAbsent, driver.ErrUnknown
 				}
 				return next(ctx, d)

@@ -5,6 +5,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,10 +159,10 @@ func TestTryIsForgottenWithTheSessionOnANode(t *testing.T) {
 func TestWaiterIsAskedForWhereItWasDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, nil)
-		silent := true
+		var answers atomic.Bool
 		s := r.through(func(c *locktest.Tap) {
 			c.OnAttempt = func(ctx context.Context, c *driver.Claim, next locktest.AttemptFunc) (driver.Outcome, error) {
-				if c.Name == "x" && silent {
+				if c.Name == "x" && !answers.Load() {
 					<-ctx.Done()
 					return driver.Outcome{}, driver.ErrUnknown
 				}
@@ -184,7 +185,7 @@ func TestWaiterIsAskedForWhereItWasDropped(t *testing.T) {
 			t.Fatalf("got %+v, %v, want busy", got, err)
 		}
 		time.Sleep(3 * time.Second) // c does not answer
-		silent = false
+		answers.Store(true)
 		must.OK(t, other.Close(t.Context()))
 		r.reset(0, 1)
 		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
