@@ -120,7 +120,7 @@ func (b *quorumSession) renewalLocked(since stamp) driver.Renewal {
 			}
 		}
 	}
-	if b.broken > len(seen) { // others were reported by a node that answered too late, or that is away now
+	if b.broken > 0 { // a node may have reported one in an answer that came too late, or be away now
 		for seq, w := range b.requests {
 			if w.broken && !seen[seq] {
 				renewal.Broken = append(renewal.Broken, seq)
