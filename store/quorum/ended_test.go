@@ -37,6 +37,28 @@ func TestEndedSessionIsReportedAsEnded(t *testing.T) {
 	})
 }
 
+// TestLateOpenRevivesNoSession: the first Open on c is late, and the next one has opened the session there. A lock is on a, b and c when
+// the clock of c jumps, and c ends the session. Then the first Open arrives: if it began the session again, keep-alives would go on
+// counting c, which has nothing of the lock.
+func TestLateOpenRevivesNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, nil)
+		c := r.process(map[int]faultstore.Fault{2: faultstore.On(faultstore.Open, faultstore.Nth(1, faultstore.Delay(9*time.Second, 0)))}, nil)
+		x := r.lock("c", c, "x")
+		time.Sleep(8 * time.Second)
+		if on := r.on("x", x.Token()); on != "a b c" {
+			t.Fatalf("x is on %q, want it on a b c: a keep-alive opens the session on c", on)
+		}
+		r.stores[2].StepClock(20 * time.Second)
+		r.log("the clock of c jumps: %s", r.holders("x")) // which ends the session
+		r.stores[2].StepClock(-20 * time.Second)
+		time.Sleep(20 * time.Second)
+		if n := r.taken("x"); n != 3 || !x.Valid() {
+			t.Errorf("x is on %d nodes, valid %v; want it on all again: %s", n, x.Valid(), r.holders("x"))
+		}
+	})
+}
+
 // TestAttemptInAnEndedSessionBlocksNoLaterOne: a caller gives up a permit while c, which is slow, has not answered. c has ended the
 // session when the attempt arrives, so nothing has to be withdrawn there. The session is opened again, and c is asked for the
 // permit as any other node: it has no earlier claim that an attempt would have to wait for.

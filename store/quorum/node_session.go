@@ -138,6 +138,7 @@ func (l *nodeSession) openNow() error {
 	drv, renewal, err := l.store().Open(ctx, req)
 	b.s.health.answered(l.n, err)
 	if err != nil {
+		l.unopened(err)
 		return err
 	}
 	b.s.health.clock(l.n, renewal.Clock, sent, time.Now())
@@ -161,6 +162,16 @@ func (l *nodeSession) openNow() error {
 	l.at = l.at.Opened()
 	l.marked, l.mark = m.held, m.token
 	return nil
+}
+
+// unopened takes note of an Open that failed.
+func (l *nodeSession) unopened(err error) {
+	if !errors.Is(err, driver.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.at = l.at.OpenUnanswered()
 }
 
 // close closes the session on the node. One that has ended there is as good. A

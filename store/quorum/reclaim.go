@@ -17,7 +17,7 @@ import (
 type reclaimed struct {
 	answer
 	renewal int
-	asked   []driver.Held // entries without a claim were not asked for
+	asked   []driver.Held // the node was not asked for entries without a claim
 	kept    []bool
 }
 
@@ -141,9 +141,12 @@ func (l *nodeSession) batchLocked(requests []*request) []driver.Held {
 			continue
 		}
 		s := &w.slots[l.n]
+		var ok bool
+		if s.Slot, ok = s.Reclaim(); !ok {
+			continue
+		}
 		batch[i] = driver.Held{Claim: w.claim, Token: s.Reclaimed(w.token)}
 		batch[i].Claim.Seq = nodeSeq(w.seq, s.Try)
-		s.Slot = s.Reclaim()
 	}
 	return batch
 }
@@ -169,8 +172,8 @@ func (l *nodeSession) reclaim(requests []*request, batch []driver.Held, last boo
 	unknown := errors.Is(r.err, driver.ErrUnknown) || errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, context.Canceled)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, w := range requests {
-		if w != nil {
+	for i, w := range requests { // those of the entries without a claim were not begun
+		if batch[i].Claim.Seq > 0 {
 			s := &w.slots[l.n]
 			s.Slot = s.ReclaimEnded(tryOf(batch[i].Claim.Seq), unknown)
 		}

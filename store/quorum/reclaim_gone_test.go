@@ -4,6 +4,7 @@ package quorum_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -130,6 +131,83 @@ func TestForgottenClaimIsNotReclaimed(t *testing.T) {
 		must.OK(t, err)
 		synctest.Wait()
 		close(let)
+		renewed(t, d)
+		if n := r.taken("x"); n != 0 {
+			t.Errorf("x was unlocked a minute ago and is on %d nodes: %s", n, r.holders("x"))
+		}
+		must.OK(t, d.Close(t.Context()))
+	})
+}
+
+// TestReclaimAsksNoNodeThatIsGivenItBack: a lease is on a and b, and c, which voted before, has not answered that it has given its vote back. It executes
+// the withdrawal, and before it answers, a and b lose their data. If c were asked to put the lease back, under the number that is withdrawn, then
+// the answer to the withdrawal would have the process forget what c has of it.
+func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		away, slow := true, false
+		executed, let := make(chan struct{}), make(chan struct{})
+		s := r.through(func(c *locktest.Tap) {
+			c.OnWithdraw = func(ctx context.Context, d driver.Withdrawal, next locktest.WithdrawFunc) (driver.Removed, error) {
+				if away {
+					return driver.WasAbsent, driver.ErrUnavailable
+				}
+				found, err := next(ctx, d)
+				if slow {
+					slow = false
+					close(executed)
+					<-let
+				}
+				return found, err
+			}
+		})
+		defer s.Close()
+		var others []driver.Session
+		for _, node := range r.stores[:2] {
+			o := opened(t, node, "x")
+			_, err := o.Attempt(t.Context(), claim(1))
+			must.OK(t, err)
+			others = append(others, o)
+		}
+		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 3 * time.Second}
+		d, _, err := s.Open(t.Context(), req)
+		must.OK(t, err)
+		x := claim(1)
+		if got, err := d.Attempt(t.Context(), x); err != nil || got.State != driver.Busy {
+			t.Fatalf("got %+v, %v; another session holds x on a and b", got, err)
+		}
+		for _, o := range others {
+			must.OK(t, o.Close(t.Context()))
+		}
+		got, err := d.Attempt(t.Context(), x)
+		if err != nil || got.State != driver.Granted {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		synctest.Wait()
+		r.reset(2)
+		away, slow = false, true
+		for range 2 { // the first finds it, after the second c is asked again to give the vote back
+			_, err := d.KeepAlive(t.Context())
+			must.OK(t, err)
+			synctest.Wait()
+		}
+		<-executed
+		r.reset(0, 1)
+		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
+			t.Fatalf("got %v, want ErrReset", err)
+		}
+		req.Before = d
+		d, _, err = s.Open(t.Context(), req)
+		must.OK(t, err)
+		kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *x, Token: got.Token}}, true)
+		must.OK(t, err)
+		if !kept[0] {
+			t.Fatal("the lease is lost, want it on a and b again")
+		}
+		close(let)
+		synctest.Wait()
+		_, err = d.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
+		must.OK(t, err)
 		renewed(t, d)
 		if n := r.taken("x"); n != 0 {
 			t.Errorf("x was unlocked a minute ago and is on %d nodes: %s", n, r.holders("x"))

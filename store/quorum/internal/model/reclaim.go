@@ -140,8 +140,10 @@ func (m *search) backAt(s state, n int) {
 		d.re.back[n] = flying
 		d.send(n, backMessage)
 		if d.re.with &^= 1 << n; c.phase == granted && c.at(n).Lost > 0 {
-			d.re.with |= 1 << n
-			d.put(n, d.at(n).Reclaim())
+			if v, ok := d.at(n).Reclaim(); ok {
+				d.re.with |= 1 << n
+				d.put(n, v)
+			}
 		}
 		m.reach(t, action{"puts back on", 0, int8(n), 0})
 	case c.re.back[n] == flying && !c.accepts(n, backMessage):
@@ -239,7 +241,11 @@ func (m *search) reopen(s state) {
 		for n := range m.Nodes {
 			c.put(n, c.at(n).Suspend(has(c.counts, n)))
 			if c.link[n].Open() {
-				v := c.at(n).Reclaim()
+				v, ok := c.at(n).Reclaim()
+				if !ok {
+					c.re.all[n] = notPutBack
+					continue
+				}
 				if !m.Rules[14] {
 					v.Asked--
 				}

@@ -16,6 +16,9 @@ import (
 //	Ended ◀── Lost ──────┘  └─────────────────────── Owing ── Lost ──▶ Ended | Reset
 //
 //	Ended: it is opened under another id, so what was sent before is rejected.
+//
+//	Closed ── OpenUnanswered ──▶ Missed: it is opened under another id, too. An Open that arrives when the node has ended
+//	the session would begin it again, without its claims, and a keep-alive would not find the difference.
 type NodeSession uint8
 
 const (
@@ -29,11 +32,13 @@ const (
 	Ended
 	// Reset: the node lost its data, and perhaps not all of it.
 	Reset
+	// Missed: an Open went unanswered and may still arrive. Nothing else was sent under its id.
+	Missed
 )
 
 // String returns the word in lower case.
 func (s NodeSession) String() string {
-	return enum.String("node session", s, "closed", "current", "owing", "ended", "reset")
+	return enum.String("node session", s, "closed", "current", "owing", "ended", "reset", "missed")
 }
 
 // Open reports whether calls can be made under the session.
@@ -44,10 +49,18 @@ func (s NodeSession) Present() bool { return s.Open() || s == Reset }
 
 // Opening begins an Open. newID reports whether it must be under another id.
 func (s NodeSession) Opening() (_ NodeSession, newID bool) {
-	if s == Ended {
+	if s == Ended || s == Missed {
 		return Closed, true
 	}
 	return s, false
+}
+
+// OpenUnanswered notes that an Open may still arrive. After a data loss the id stays: the node may have claims of it.
+func (s NodeSession) OpenUnanswered() NodeSession {
+	if s == Closed {
+		return Missed
+	}
+	return s
 }
 
 // Opened ends an Open that succeeded.

@@ -256,11 +256,15 @@ func (s Slot) Asks() Slot {
 	return s
 }
 
-// Reclaim begins a reclaim: the node is asked to put the claim back, whether it had it or
-// not.
-func (s Slot) Reclaim() Slot {
+// Reclaim begins a reclaim, and reports whether it shall be sent: the node is asked to put the claim back, whether it had it or
+// not, but not if it must go from there. The answer to a withdrawal that the reclaim overtakes, or follows, is about the same try,
+// and would have what was put back forgotten.
+func (s Slot) Reclaim() (Slot, bool) {
+	if s.Leaving() {
+		return s, false
+	}
 	s.Reclaims++
-	return s.Asks()
+	return s.Asks(), true
 }
 
 // ReclaimEnded ends a reclaim of one of the tries. If its outcome is unknown it may still

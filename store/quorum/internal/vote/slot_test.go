@@ -71,6 +71,8 @@ func (r *run) event(e string) {
 		if r.s.Tombstone() && r.s.Reclaims > 0 {
 			r.note = " tombstone"
 		}
+	case "reclaim", "reclaim!":
+		r.s, sent = r.s.Reclaim()
 	case "reset-there":
 		before := r.s
 		if after, sent := before.Withdraw(Reset); sent || after != before {
@@ -132,8 +134,6 @@ func (r *run) session(name string) bool {
 		r.s = r.s.SessionLost(true, false, false)
 	case "suspend":
 		r.s = r.s.Suspend(true)
-	case "reclaim":
-		r.s = r.s.Reclaim()
 	case "answered":
 		r.s = r.s.ReclaimEnded(0, false)
 	case "unanswered":
@@ -191,4 +191,14 @@ func TestNodeSession(t *testing.T) {
 		t.Error("a session that ended is opened under the same id")
 	}
 	step("opening", next, Closed)
+	step("an Open that may still arrive", s.OpenUnanswered(), Missed)
+	if s.Present() || s.Open() {
+		t.Error("nothing was sent under a session that may never have been opened")
+	}
+	if next, newID = s.Opening(); next != Closed || !newID {
+		t.Errorf("after an Open that may still arrive: got %v, another id %v", next, newID)
+	}
+	if got := Reset.OpenUnanswered(); got != Reset {
+		t.Errorf("after a data loss: got %v; the node may have claims of this id", got)
+	}
 }
