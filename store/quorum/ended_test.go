@@ -59,6 +59,76 @@ func TestLateOpenRevivesNoSession(t *testing.T) {
 	})
 }
 
+// unanswered makes the second Open on a node go unanswered, and returns what lets it arrive.
+func unanswered(node *locktest.Tap) (arrive func() error) {
+	var late func() error
+	calls := 0
+	node.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
+		if calls++; calls != 2 {
+			return next(ctx, req)
+		}
+		late = func() error {
+			_, _, err := next(context.Background(), req)
+			return err
+		}
+		return nil, driver.Renewal{}, driver.ErrUnknown
+	}
+	return func() error { return late() }
+}
+
+// TestLateOpenAfterADataLossIsOutlived: c loses its data, and an Open with which x is to be put back there goes unanswered; the next one has
+// done it. Then the clock of c jumps, which ends the session, and the first Open arrives and begins it again, without x, unnoticed.
+// The process gives that session up when the grace period of c is over: x is on c again, and a still later Open does no harm.
+func TestLateOpenAfterADataLossIsOutlived(t *testing.T) {
+	for _, after := range []time.Duration{0, 30 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 3, grace())
+				var arrive func() error
+				x := r.lock("c", r.client(r.through(func(c *locktest.Tap) { arrive = unanswered(c) })), "x")
+				time.Sleep(2 * time.Second)
+				r.reset(2)
+				time.Sleep(10 * time.Second) // one keep-alive finds it, the next two open the session
+				if on := r.on("x", x.Token()); on != "a b c" {
+					t.Fatalf("x is on %q, want it put back on c", on)
+				}
+				time.Sleep(after)
+				r.stores[2].StepClock(20 * time.Second)
+				r.log("the clock of c jumps: %s", r.holders("x"))
+				r.stores[2].StepClock(-20 * time.Second)
+				must.OK(t, arrive())
+				time.Sleep(time.Minute)
+				if n := r.taken("x"); n != 3 || !x.Valid() {
+					t.Errorf("x is on %d nodes, valid %v; want it on all again: %s", n, x.Valid(), r.holders("x"))
+				}
+			})
+		})
+	}
+}
+
+// TestSessionsAreNotReplacedTogether: an Open goes unanswered on b and on c, which have lost their data. Given up on both at once, the session
+// would have ended on a majority.
+func TestSessionsAreNotReplacedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		nodes := r.nodes(nil)
+		for _, n := range []int{1, 2} {
+			tap := locktest.NewTap(nodes[n].Store)
+			unanswered(tap)
+			nodes[n].Store = tap
+		}
+		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
+		must.OK(t, err)
+		x := r.lock("c", r.client(s), "x")
+		time.Sleep(2 * time.Second)
+		r.reset(1, 2)
+		time.Sleep(time.Minute)
+		if n := r.taken("x"); n != 3 || !x.Valid() {
+			t.Errorf("x is on %d nodes, valid %v; want it on all: %s", n, x.Valid(), r.holders("x"))
+		}
+	})
+}
+
 // TestAttemptInAnEndedSessionBlocksNoLaterOne: a caller gives up a permit while c, which is slow, has not answered. c has ended the
 // session when the attempt arrives, so nothing has to be withdrawn there. The session is opened again, and c is asked for the
 // permit as any other node: it has no earlier claim that an attempt would have to wait for.

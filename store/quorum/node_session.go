@@ -26,11 +26,14 @@ type nodeSession struct {
 	before     driver.Session // the last one with this id
 	renewal    int            // counts drv's: an answer to an earlier one means nothing for this
 	generation uint16         // counts the ids used on this node
-	kept       stamp          // when the last successful Open or KeepAlive was sent
-	ttl        time.Duration
-	broken     []uint64
-	opening    *opening // in flight; nil if none is
-	at         vote.NodeSession
+	// stray is set when an Open under this id may still arrive; since is when the session was opened.
+	stray   bool
+	since   time.Time
+	kept    stamp // when the last successful Open or KeepAlive was sent
+	ttl     time.Duration
+	broken  []uint64
+	opening *opening // in flight; nil if none is
+	at      vote.NodeSession
 	// marked is set when the node knows our list of nodes: only then it votes.
 	marked    bool
 	mark      driver.Token // of the marker; if not marked, of the one that a node without data has to be asked for again
@@ -124,7 +127,7 @@ func (l *nodeSession) openNow() error {
 	var newID bool
 	if l.at, newID = l.at.Opening(); newID {
 		l.generation++
-		l.mark, l.before = 0, nil
+		l.mark, l.before, l.stray = 0, nil, false
 	}
 	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), Before: l.before, TTL: b.ttl, Contended: b.nodeContended}
 	mark := l.mark
@@ -156,7 +159,7 @@ func (l *nodeSession) openNow() error {
 	if err != nil {
 		return err
 	}
-	l.drv, l.kept, l.ttl = drv, kept, renewal.TTL
+	l.drv, l.kept, l.ttl, l.since = drv, kept, renewal.TTL, sent
 	l.heardBrokenLocked(renewal.Broken)
 	l.renewal++
 	l.at = l.at.Opened()
@@ -172,6 +175,7 @@ func (l *nodeSession) unopened(err error) {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	l.at = l.at.OpenUnanswered()
+	l.stray = l.at == vote.Reset
 }
 
 // close closes the session on the node. One that has ended there is as good. A
@@ -303,18 +307,22 @@ func (l *nodeSession) heard(renewal int, err error) {
 	switch {
 	case errors.Is(err, driver.ErrRefused):
 		b.refuseLocked(err)
-		return
 	case errors.Is(err, driver.ErrGone):
-		l.at = l.at.Lost(false)
+		l.lostLocked(false)
 	default:
-		l.at = l.at.Lost(true)
 		b.s.background.run(func() { b.s.opts.Alarm(Alarm{Kind: NodeReset, Node: l.name, Err: err}) })
+		l.lostLocked(true)
 	}
+}
+
+// lostLocked notes that the node ended the session, or, with reset, that it lost its data. l.b.mu must be held.
+func (l *nodeSession) lostLocked(reset bool) {
+	l.at = l.at.Lost(reset)
 	l.drv, l.marked = nil, false
-	for _, w := range b.requests {
-		w.leftNodeLocked(l.n, l.at == vote.Reset)
+	for _, w := range l.b.requests {
+		w.leftNodeLocked(l.n, reset)
 	}
-	b.judgeLocked()
+	l.b.judgeLocked()
 }
 
 // refuse ends the session if the error means that a node is in use with another list,

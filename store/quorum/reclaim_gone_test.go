@@ -118,11 +118,7 @@ func TestForgottenClaimIsNotReclaimed(t *testing.T) {
 		}
 		synctest.Wait()
 		r.reset(2)
-		for range 2 { // the first finds it, after the second c is asked to put x back
-			_, err := d.KeepAlive(t.Context())
-			must.OK(t, err)
-			synctest.Wait()
-		}
+		keptTwice(t, d) // the first finds it, after the second c is asked to put x back
 		<-sent
 		_, err = d.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
 		must.OK(t, err)
@@ -137,6 +133,32 @@ func TestForgottenClaimIsNotReclaimed(t *testing.T) {
 		}
 		must.OK(t, d.Close(t.Context()))
 	})
+}
+
+// keptTwice keeps a session alive twice.
+func keptTwice(t *testing.T, d driver.Session) {
+	t.Helper()
+	for range 2 {
+		_, err := d.KeepAlive(t.Context())
+		must.OK(t, err)
+		synctest.Wait()
+	}
+}
+
+// hold lets another process have a claim on some nodes, until free is called.
+func (r *rig) hold(c *driver.Claim, nodes ...int) (free func()) {
+	var sessions []driver.Session
+	for _, n := range nodes {
+		d := opened(r.t, r.stores[n], c.Name)
+		_, err := d.Attempt(r.t.Context(), c)
+		must.OK(r.t, err)
+		sessions = append(sessions, d)
+	}
+	return func() {
+		for _, d := range sessions {
+			must.OK(r.t, d.Close(r.t.Context()))
+		}
+	}
 }
 
 // TestReclaimAsksNoNodeThatIsGivenItBack: a lease is on a and b, and c, which voted before, has not answered that it has given its vote back. It executes
@@ -162,13 +184,7 @@ func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
 			}
 		})
 		defer s.Close()
-		var others []driver.Session
-		for _, node := range r.stores[:2] {
-			o := opened(t, node, "x")
-			_, err := o.Attempt(t.Context(), claim(1))
-			must.OK(t, err)
-			others = append(others, o)
-		}
+		free := r.hold(claim(1), 0, 1)
 		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 3 * time.Second}
 		d, _, err := s.Open(t.Context(), req)
 		must.OK(t, err)
@@ -176,9 +192,7 @@ func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
 		if got, err := d.Attempt(t.Context(), x); err != nil || got.State != driver.Busy {
 			t.Fatalf("got %+v, %v; another session holds x on a and b", got, err)
 		}
-		for _, o := range others {
-			must.OK(t, o.Close(t.Context()))
-		}
+		free()
 		got, err := d.Attempt(t.Context(), x)
 		if err != nil || got.State != driver.Granted {
 			t.Fatalf("got %+v, %v", got, err)
@@ -186,11 +200,7 @@ func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
 		synctest.Wait()
 		r.reset(2)
 		away, slow = false, true
-		for range 2 { // the first finds it, after the second c is asked again to give the vote back
-			_, err := d.KeepAlive(t.Context())
-			must.OK(t, err)
-			synctest.Wait()
-		}
+		keptTwice(t, d) // the first finds it, after the second c is asked again to give the vote back
 		<-executed
 		r.reset(0, 1)
 		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {

@@ -4,6 +4,7 @@ package quorum
 
 import (
 	"context"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
@@ -33,7 +34,9 @@ func (l *nodeSession) repair() {
 	}
 	if ok && l.putBack() {
 		l.sweep()
-		l.join()
+		if l.join(); l.replace() {
+			l.join()
+		}
 	}
 	b.mu.Lock()
 	l.repairing = false
@@ -42,6 +45,39 @@ func (l *nodeSession) repair() {
 
 // batchSize is how many claims one Reclaim carries.
 const batchSize = 512
+
+// replace ends the session on the node and opens it under another id, and reports whether it did. After a data loss a session must be
+// opened under the id that it had, again and again until the node answers. An Open that arrives late, when the node has
+// ended the session, begins it again without its claims, and no keep-alive would find the difference. So the id is given up when the
+// node is past its grace period and nothing needs it: all others have the session, and enough of them every claim.
+func (l *nodeSession) replace() bool {
+	b := l.b
+	b.mu.Lock()
+	if !l.stray || l.at != vote.Current || time.Since(l.since) < b.s.caps.MaxTTL || !b.sparesLocked(l.n) {
+		b.mu.Unlock()
+		return false
+	}
+	drv := l.drv
+	l.lostLocked(false) // before it is so: two nodes at once could not be spared
+	b.mu.Unlock()
+	_ = drv.Close(b.s.bound()) // what stays ends with the TTL
+	return l.open() == nil
+}
+
+// sparesLocked reports whether no claim would be lost without the node. b.mu must be held.
+func (b *quorumSession) sparesLocked(n int) bool {
+	for _, l := range b.links {
+		if !l.freshLocked() {
+			return false
+		}
+	}
+	for g := range b.groups {
+		if g.Nodes.Without(n).Len() < g.Need {
+			return false
+		}
+	}
+	return true
+}
 
 // putBack reclaims on a node that lost its data what it had granted, and with that makes
 // it drop what was released. It is repeated until the node has answered.
