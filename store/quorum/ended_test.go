@@ -37,34 +37,12 @@ func TestEndedSessionIsReportedAsEnded(t *testing.T) {
 	})
 }
 
-// TestLateOpenRevivesNoSession: the first Open on c is late, and the next one has opened the session there. A lock is on a, b and c when
-// the clock of c jumps, and c ends the session. Then the first Open arrives: if it began the session again, keep-alives would go on
-// counting c, which has nothing of the lock.
-func TestLateOpenRevivesNoSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 3, nil)
-		c := r.process(map[int]faultstore.Fault{2: faultstore.On(faultstore.Open, faultstore.Nth(1, faultstore.Delay(9*time.Second, 0)))}, nil)
-		x := r.lock("c", c, "x")
-		time.Sleep(8 * time.Second)
-		if on := r.on("x", x.Token()); on != "a b c" {
-			t.Fatalf("x is on %q, want it on a b c: a keep-alive opens the session on c", on)
-		}
-		r.stores[2].StepClock(20 * time.Second)
-		r.log("the clock of c jumps: %s", r.holders("x")) // which ends the session
-		r.stores[2].StepClock(-20 * time.Second)
-		time.Sleep(20 * time.Second)
-		if n := r.taken("x"); n != 3 || !x.Valid() {
-			t.Errorf("x is on %d nodes, valid %v; want it on all again: %s", n, x.Valid(), r.holders("x"))
-		}
-	})
-}
-
-// unanswered makes the second Open on a node go unanswered, and returns what lets it arrive.
-func unanswered(node *locktest.Tap) (arrive func() error) {
+// unanswered makes the nth Open on a node go unanswered, and returns what lets it arrive.
+func unanswered(node *locktest.Tap, nth int) (arrive func() error) {
 	var late func() error
 	calls := 0
 	node.OnOpen = func(ctx context.Context, req driver.OpenRequest, next locktest.OpenFunc) (driver.Session, driver.Renewal, error) {
-		if calls++; calls != 2 {
+		if calls++; calls != nth {
 			return next(ctx, req)
 		}
 		late = func() error {
@@ -76,6 +54,29 @@ func unanswered(node *locktest.Tap) (arrive func() error) {
 	return func() error { return late() }
 }
 
+// TestLateOpenRevivesNoSession: the first Open on c goes unanswered, and the next one has opened the session there. A lock is on a, b and c when
+// the clock of c jumps, and c ends the session. Then the first Open arrives: if it began the session again, keep-alives would go on
+// counting c, which has nothing of the lock.
+func TestLateOpenRevivesNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, nil)
+		var arrive func() error
+		x := r.lock("c", r.client(r.through(func(c *locktest.Tap) { arrive = unanswered(c, 1) })), "x")
+		time.Sleep(8 * time.Second)
+		if on := r.on("x", x.Token()); on != "a b c" {
+			t.Fatalf("x is on %q, want it on a b c: a keep-alive opens the session on c", on)
+		}
+		r.stores[2].StepClock(20 * time.Second)
+		r.log("the clock of c jumps: %s", r.holders("x")) // which ends the session
+		r.stores[2].StepClock(-20 * time.Second)
+		must.OK(t, arrive())
+		time.Sleep(20 * time.Second)
+		if n := r.taken("x"); n != 3 || !x.Valid() {
+			t.Errorf("x is on %d nodes, valid %v; want it on all again: %s", n, x.Valid(), r.holders("x"))
+		}
+	})
+}
+
 // TestLateOpenAfterADataLossIsOutlived: c loses its data, and an Open with which x is to be put back there goes unanswered; the next one has
 // done it. Then the clock of c jumps, which ends the session, and the first Open arrives and begins it again, without x, unnoticed.
 // The process gives that session up when the grace period of c is over: x is on c again, and a still later Open does no harm.
@@ -85,7 +86,7 @@ func TestLateOpenAfterADataLossIsOutlived(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, 3, grace())
 				var arrive func() error
-				x := r.lock("c", r.client(r.through(func(c *locktest.Tap) { arrive = unanswered(c) })), "x")
+				x := r.lock("c", r.client(r.through(func(c *locktest.Tap) { arrive = unanswered(c, 2) })), "x")
 				time.Sleep(2 * time.Second)
 				r.reset(2)
 				time.Sleep(10 * time.Second) // one keep-alive finds it, the next two open the session
@@ -114,7 +115,11 @@ func TestSessionsAreNotReplacedTogether(t *testing.T) {
 		nodes := r.nodes(nil)
 		for _, n := range []int{1, 2} {
 			tap := locktest.NewTap(nodes[n].Store)
-			unanswered(tap)
+			unanswered(tap, 2)
+			tap.OnClose = func(context.Context) error { // which ends it on the other, unless that waits
+				time.Sleep(100 * time.Millisecond)
+				return driver.ErrUnknown
+			}
 			nodes[n].Store = tap
 		}
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})

@@ -70,8 +70,8 @@ func TestFirstOfTwoAttemptsArrivesAfterTheUnlock(t *testing.T) {
 }
 
 // TestWithdrawalFromBeforeALossIsRepeated: c alone grants x, which is given back, and the withdrawal takes long. Meanwhile x is granted by
-// a and b, and c loses its data: it is asked to put x back, and does. x is unlocked, and then the withdrawal from before fails. It is
-// repeated: what it was sent for is gone from c, but x was put back since.
+// a and b, and c loses its data: it is not asked to put x back before it has given it back, or the withdrawal would count for both. x is
+// unlocked, and then the withdrawal from before fails.
 func TestWithdrawalFromBeforeALossIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
