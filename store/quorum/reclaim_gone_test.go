@@ -192,6 +192,7 @@ func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
 		if got, err := d.Attempt(t.Context(), x); err != nil || got.State != driver.Busy {
 			t.Fatalf("got %+v, %v; another session holds x on a and b", got, err)
 		}
+		synctest.Wait() // c has voted, and not given it back
 		free()
 		got, err := d.Attempt(t.Context(), x)
 		if err != nil || got.State != driver.Granted {
