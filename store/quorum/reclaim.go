@@ -172,7 +172,7 @@ func (l *nodeSession) reclaim(requests []*request, batch []driver.Held, last boo
 	unknown := errors.Is(r.err, driver.ErrUnknown) || errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, context.Canceled)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, w := range requests { // those of the entries without a claim were not begun
+	for i, w := range requests { // an entry without a claim is a reclaim that was not begun
 		if batch[i].Claim.Seq > 0 {
 			s := &w.slots[l.n]
 			s.Slot = s.ReclaimEnded(tryOf(batch[i].Claim.Seq), unknown)

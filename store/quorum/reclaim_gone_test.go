@@ -145,13 +145,26 @@ func keptTwice(t *testing.T, d driver.Session) {
 	}
 }
 
+// openedAgain opens a session that has found that the quorum lost its data.
+func openedAgain(t *testing.T, s *quorum.Store, before driver.Session, req driver.OpenRequest) driver.Session {
+	t.Helper()
+	if _, err := before.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
+		t.Fatalf("got %v, want ErrReset", err)
+	}
+	req.Before = before
+	d, _, err := s.Open(t.Context(), req)
+	must.OK(t, err)
+	return d
+}
+
 // hold lets another process have a claim on some nodes, until free is called.
 func (r *rig) hold(c *driver.Claim, nodes ...int) (free func()) {
 	var sessions []driver.Session
 	for _, n := range nodes {
 		d := opened(r.t, r.stores[n], c.Name)
-		_, err := d.Attempt(r.t.Context(), c)
-		must.OK(r.t, err)
+		if got, err := d.Attempt(r.t.Context(), c); err != nil || got.State != driver.Granted {
+			r.t.Fatalf("got %+v, %v", got, err)
+		}
 		sessions = append(sessions, d)
 	}
 	return func() {
@@ -161,9 +174,9 @@ func (r *rig) hold(c *driver.Claim, nodes ...int) (free func()) {
 	}
 }
 
-// TestReclaimAsksNoNodeThatIsGivenItBack: a lease is on a and b, and c, which voted before, has not answered that it has given its vote back. It executes
-// the withdrawal, and before it answers, a and b lose their data. If c were asked to put the lease back, under the number that is withdrawn, then
-// the answer to the withdrawal would have the process forget what c has of it.
+// TestReclaimAsksNoNodeThatIsGivenItBack: a lease is on a and b. c voted for it before, and has removed the vote, but not answered yet, when a
+// and b lose their data. If c were asked to put the lease back, under the number that was withdrawn, the answer to the
+// withdrawal would have the process forget what c has.
 func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
@@ -204,12 +217,7 @@ func TestReclaimAsksNoNodeThatIsGivenItBack(t *testing.T) {
 		keptTwice(t, d) // the first finds it, after the second c is asked again to give the vote back
 		<-executed
 		r.reset(0, 1)
-		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
-			t.Fatalf("got %v, want ErrReset", err)
-		}
-		req.Before = d
-		d, _, err = s.Open(t.Context(), req)
-		must.OK(t, err)
+		d = openedAgain(t, s, d, req)
 		kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *x, Token: got.Token}}, true)
 		must.OK(t, err)
 		if !kept[0] {

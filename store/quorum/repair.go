@@ -12,7 +12,7 @@ import (
 
 // repair repairs a node in the background of a keep-alive: it opens the session there again and marks it if it
 // must, puts back what the node lost, finishes what could not be withdrawn, and
-// joins the node to the claims it lacks. One at a time.
+// joins the node to the claims it lacks. Last, it gives up an id that a late Open could revive. One at a time.
 //
 // What a node has counts when the node is marked, so it is marked first. One that cannot be marked yet is given back what it
 // lost all the same, for after its grace period others may be granted that.
@@ -58,7 +58,7 @@ func (l *nodeSession) replace() bool {
 		return false
 	}
 	drv := l.drv
-	l.lostLocked(false) // before it is so: two nodes at once could not be spared
+	l.lostLocked(false) // noted before it is so, or two nodes could be given up at once
 	b.mu.Unlock()
 	_ = drv.Close(b.s.bound()) // what stays ends with the TTL
 	return l.open() == nil

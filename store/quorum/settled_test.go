@@ -4,7 +4,6 @@ package quorum_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -87,26 +86,17 @@ func TestWithdrawalFromBeforeALossIsRepeated(t *testing.T) {
 			}
 		})
 		defer s.Close()
-		others := r.store(map[int]faultstore.Fault{2: faultstore.On(faultstore.Open, faultstore.Refuse())})
-		defer others.Close()
-		d, other := opened(t, s, "x"), opened(t, others, "x")
-		if got, err := other.Attempt(t.Context(), claim(1)); err != nil || got.State != driver.Granted {
-			t.Fatalf("got %+v, %v", got, err)
-		}
+		free, d := r.hold(claim(1), 0, 1), opened(t, s, "x")
 		if got, err := d.Attempt(t.Context(), claim(7)); err != nil || got.State != driver.Busy {
 			t.Fatalf("got %+v, %v; want busy: only c is free", got, err)
 		}
-		must.OK(t, other.Close(t.Context()))
+		free()
 		synctest.Wait()
 		if got, err := d.Attempt(t.Context(), claim(7)); err != nil || got.State != driver.Granted {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		r.reset(2)
-		for range 2 { // the first finds it, after the second c is asked to put x back
-			_, err := d.KeepAlive(t.Context())
-			must.OK(t, err)
-			synctest.Wait()
-		}
+		keptTwice(t, d) // the first finds it, and the second opens the session
 		_, err := d.Withdraw(t.Context(), driver.Withdrawal{Seq: 7, Name: "x"})
 		must.OK(t, err)
 		close(over)
@@ -170,12 +160,7 @@ func TestWaiterIsAskedForWhereItWasDropped(t *testing.T) {
 			}
 		})
 		defer s.Close()
-		others := r.store(map[int]faultstore.Fault{2: faultstore.On(faultstore.Open, faultstore.Refuse())})
-		defer others.Close()
-		other := opened(t, others, "x")
-		if got, err := other.Attempt(t.Context(), claim(1)); err != nil || got.State != driver.Granted {
-			t.Fatalf("got %+v, %v", got, err)
-		}
+		free := r.hold(claim(1), 0, 1)
 		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		d, _, err := s.Open(t.Context(), req)
 		must.OK(t, err)
@@ -186,14 +171,9 @@ func TestWaiterIsAskedForWhereItWasDropped(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second) // c does not answer
 		answers.Store(true)
-		must.OK(t, other.Close(t.Context()))
+		free()
 		r.reset(0, 1)
-		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
-			t.Fatalf("got %v, want ErrReset", err)
-		}
-		req.Before = d
-		d, _, err = s.Open(t.Context(), req)
-		must.OK(t, err)
+		d = openedAgain(t, s, d, req)
 		_, err = d.Reclaim(t.Context(), nil, true)
 		must.OK(t, err)
 		time.Sleep(time.Second)
@@ -226,26 +206,16 @@ func TestDroppedClaimIsForgottenWithTheSessionOnANode(t *testing.T) {
 			}
 		})
 		defer s.Close()
-		others := r.store(map[int]faultstore.Fault{2: faultstore.On(faultstore.Open, faultstore.Refuse())})
-		defer others.Close()
-		other := opened(t, others, "x")
-		if got, err := other.Attempt(t.Context(), claim(1)); err != nil || got.State != driver.Granted {
-			t.Fatalf("got %+v, %v", got, err)
-		}
+		free := r.hold(claim(1), 0, 1)
 		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		d, _, err := s.Open(t.Context(), req)
 		must.OK(t, err)
 		if got, err := d.Attempt(t.Context(), claim(7)); err != nil || got.State != driver.Busy {
 			t.Fatalf("got %+v, %v, want busy: only c is free", got, err)
 		}
-		must.OK(t, other.Close(t.Context()))
+		free()
 		r.reset(0, 1)
-		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
-			t.Fatalf("got %v, want ErrReset", err)
-		}
-		req.Before = d
-		d, _, err = s.Open(t.Context(), req)
-		must.OK(t, err)
+		d = openedAgain(t, s, d, req)
 		_, err = d.Reclaim(t.Context(), nil, true)
 		must.OK(t, err)
 		time.Sleep(time.Second)
